@@ -1,10 +1,10 @@
 """A Kafka server that only answers requests: `python -m bench.bare_server`.
 
-It keeps batches in memory as they come, assigns offsets, and answers each request at once, with the event loop, the
-sockets and the codec of agents. It checks nothing, writes nothing to a disk and does not know transactions. So its
-rates are the most that this client, these sockets and a server in Python can achieve.
+The server keeps batches in memory as they come, assigns offsets, and answers each request at once, using the same event
+loop, sockets and codec as agents. It checks nothing, writes nothing to disk and does not support transactions. Its
+rates are therefore the maximum that this client, these sockets and a server in Python can achieve.
 
-Prints `bootstrap: HOST:PORT`, and ends with its standard input.
+Prints `bootstrap: HOST:PORT`, and exits when its standard input is closed.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class Log:
         return base
 
     def read(self, offset: int, most: int) -> list[bytearray]:
-        """Returns batches from an offset on, of `most` bytes together, but at least one if there is one."""
+        """Returns batches from an offset on, up to `most` bytes in total, but at least one batch if there is any."""
         index = (
             max(bisect_right(self._bases, offset) - 1, 0) if offset < self.end else len(self._bases)
         )
@@ -110,7 +110,7 @@ class Server:
         return api_key in self.apis and version <= self.apis[api_key].last_version
 
     def logs(self, request: fetch.FetchRequest) -> list[tuple[fetch.FetchPartition, Log]]:
-        """The logs that a Fetch names."""
+        """The logs that a Fetch request names."""
         return [
             (asked, self.topics[topic.topic][asked.partition])
             for topic in request.topics
@@ -266,11 +266,11 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Returns where the next bytes are written."""
+        """Returns the buffer into which the next bytes are read."""
         return self._reader.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Answers the requests that are complete, with one write."""
+        """Answers all complete requests with a single write."""
         self._frames += self._reader.received(nbytes)
         if self._wait is None:
             self._go_on(may_wait=True)
@@ -330,7 +330,7 @@ def _end_with_input() -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=_end_with_input, daemon=True).start()
-    # A shell that starts the benchmark in the background makes it, and so this process, ignore SIGINT.
+    # A shell that starts the benchmark in the background makes the benchmark, and so this process, ignore SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         uvloop.run(_main())

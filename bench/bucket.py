@@ -1,8 +1,9 @@
-"""The bucket beside a folder: transactions and latency with the records in S3 and in a folder, in turn.
+"""The bucket compared with a folder: transactions and latency with the records in S3 and in a folder, in turn.
 
-The processes and the journal in PostgreSQL are the same (bench/bucket_targets.py). A third target has its journal in S3
-too. Its times are also divided by those of a PUT, measured right before in the same round. Rounds are short, and ratios
-are those of the same round, so other load on the machine meets both sides. Runs are therefore not repeated.
+Both targets have the same processes and a journal in PostgreSQL (bench/bucket_targets.py). A third target also has its
+journal in S3. Its times are also given as multiples of the time of a PUT, measured just before in the same round.
+Rounds are short, and ratios are taken within a round, so other load on the machine affects both sides equally. Runs are
+therefore not repeated.
 
 The rest of the section is in bench/bucket_costs.py and bench/hot_commits.py.
 """
@@ -40,7 +41,7 @@ PUT_BYTES: Final = 16 << 10
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The numbers of producers, the rounds, and the seconds of one round of transactions and of latency."""
+    """The numbers of producers, the number of rounds, and the seconds of a round of transactions and of latency."""
 
     producers: tuple[int, ...]
     rounds: int
@@ -92,7 +93,7 @@ def _transactions(
 
 
 def _latency(bench: Bench, services: Services, seconds: float) -> Iterator[Row]:
-    """The producer is a client of the first agent, and the consumer one of the second."""
+    """The producer is a client of the first agent, and the consumer is a client of the second."""
     with bench.topic_each("bucket-latency") as topics:
 
         def run(target: Target, measured: Measured) -> None:
@@ -109,7 +110,7 @@ def _latency(bench: Bench, services: Services, seconds: float) -> Iterator[Row]:
 
 
 def _put_times(services: Services, target: Target) -> Run:
-    """The percentiles of PUTs that are made only once, for the target whose journal is in S3."""
+    """The percentiles of PUTs without second attempts, for the target whose journal is in S3."""
     if target.label != JOURNAL_IN_S3:
         return {}
     store = without_second_attempts(S3Store(BUCKET, "puts", endpoint=services.slow.endpoint))

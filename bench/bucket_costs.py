@@ -1,6 +1,6 @@
-"""What a bucket holds and charges for, once hot segments have moved there: a part of the section `bucket`.
+"""What a bucket holds and costs once hot segments have moved there: a part of the section `bucket`.
 
-The journal is in PostgreSQL, so the bucket has records only. Requests are counted at the service, of all processes.
+The journal is in PostgreSQL, so the bucket holds only records. Requests from all processes are counted at the service.
 """
 
 import time
@@ -33,16 +33,16 @@ SETTLED = Figure("s until all has moved", Better.LESS)
 ABORTED_SHARE: Final = 50
 SETTLE_SECONDS: Final = 600.0
 LOOK_SECONDS: Final = 0.25
-#: Bytes that wait in the journal, among the control plane's metrics.
+#: The control plane's metric for bytes that wait in the journal.
 HOT: Final = "lacuna_hot_bytes"
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The seconds and the rate in MiB/s of writing, the numbers of agents, and the transactions to write.
+    """How long and how fast (in MiB/s) to write, the numbers of agents, and the transactions to write.
 
-    `producers` write these. The flushes of one are small enough to be hot, but those of several may not be. `options`
-    are the agents'.
+    `producers` are the numbers of producers that write the transactions. The flushes of a single producer are small
+    enough to be hot, but those of several may not be. `options` are options for the agents.
     """
 
     seconds: float
@@ -87,7 +87,7 @@ def steady_rate(services: Services, size: str) -> Iterator[Row]:
 
 
 def _steady(services: Services, agents: int, amount: Amount) -> Run:
-    """Writes at the rate until all has moved, and reads everything from the bucket."""
+    """Writes at the rate, waits until everything has moved to the bucket, and reads everything from the bucket."""
     prices = load_prices()
     settled: list[float] = []
     with Places(S3, services.database(), services.store_url(), agents, amount.options) as target:
@@ -118,7 +118,8 @@ def aborted_bytes(services: Services, size: str) -> Iterator[Row]:
 
 
 def _aborted(services: Services, producers: int, amount: Amount) -> Run:
-    """Measures the bytes in the bucket after transactions of which half aborted, by those that consumers receive."""
+    """Measures the bytes in the bucket after transactions, half of them aborted, relative to the bytes that consumers
+    receive."""
     url = services.store_url()
     with Places(S3, services.database(), url, 1, amount.options) as target:
         topic = Topics(target).create("aborted")
@@ -133,7 +134,7 @@ def _aborted(services: Services, producers: int, amount: Amount) -> Run:
 
 
 def settle(target: Places) -> float:
-    """Waits until all records are in the bucket, and returns how many seconds. Raises BenchError."""
+    """Waits until all records are in the bucket, and returns the seconds that this took. Raises BenchError."""
     started = time.monotonic()
     while left := target.metrics()[HOT]:
         if time.monotonic() - started > SETTLE_SECONDS:

@@ -1,6 +1,6 @@
 """The same processes with the records in S3 and in a folder: a control plane, and two agents in different zones.
 
-S3 is moto's behind bench/slow_s3.py, which adds the latency of a bucket in the cloud.
+S3 is moto's server behind bench/slow_s3.py, which adds the latency of a bucket in the cloud.
 """
 
 import urllib.request
@@ -18,9 +18,9 @@ from lacuna.operating.stores import open_checked
 from tests.compat.harness.tools import free_port
 from tests.postgresql import PostgresqlServer, binaries
 
-#: The journal of the first two is in PostgreSQL. The last has everything in S3.
+#: The first two targets have their journal in PostgreSQL. The last one has everything in S3.
 S3, FOLDER, JOURNAL_IN_S3 = "S3", "folder", "journal in S3"
-#: One in each zone: clients of the first write, and clients of the second read.
+#: One agent in each zone: clients of the first agent write, and clients of the second agent read.
 AGENTS: Final = 2
 ANSWER_SECONDS: Final = 10.0
 
@@ -28,8 +28,8 @@ ANSWER_SECONDS: Final = 10.0
 class Places(LacunaGrpc):
     """A control plane and agents with the journal at `journal`, a URL or `bucket`.
 
-    The records are in the store at `store_url`, or in a folder if that is empty. Each agent is in a zone of its own.
-    `control_options` are the control plane's.
+    The records are in the store at `store_url`, or in a folder if `store_url` is empty. Each agent is in its own zone.
+    `control_options` are options for the control plane.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Places(LacunaGrpc):
 
 
 class Services:
-    """What the targets share: S3 with and without latency, and PostgreSQL, all of them started."""
+    """The started services that the targets share: S3 with and without latency, and PostgreSQL."""
 
     def __init__(self, server: PostgresqlServer, service: CountedS3, slow: SlowS3) -> None:
         self._postgresql = server
@@ -91,7 +91,7 @@ class Services:
     @classmethod
     @contextmanager
     def started(cls) -> Iterator["Services"]:
-        """Services for the block. Raises BenchError if PostgreSQL is not installed."""
+        """Runs the services during the block. Raises BenchError if PostgreSQL is not installed."""
         if binaries() is None:
             raise BenchError("PostgreSQL is not installed: apt-get install postgresql")
         with postgresql() as server, CountedS3() as service:

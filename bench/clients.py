@@ -1,4 +1,4 @@
-"""The librdkafka clients with the settings that all sections share, and the records that they write."""
+"""The librdkafka clients, with the settings that all sections share, and the records that these clients write."""
 
 import base64
 import random
@@ -57,7 +57,7 @@ def producer(target: Target, **settings: Any) -> Any:
 
 
 def flush(client: Any) -> None:
-    """Waits until all records are acknowledged. Raises BenchError if there is no more progress."""
+    """Waits until all records are acknowledged. Raises BenchError if progress stops."""
     remaining = len(client)
     last_progress = time.monotonic()
     while remaining:
@@ -71,7 +71,7 @@ def flush(client: Any) -> None:
 
 
 class Deliveries:
-    """Counts acknowledgements and keeps the first failures."""
+    """Counts acknowledgements, and keeps the first few failures."""
 
     def __init__(self) -> None:
         self.acknowledged = 0
@@ -84,7 +84,7 @@ class Deliveries:
             self.failures.append(str(error))
 
     def check(self, expected: int) -> None:
-        """Raises BenchError unless exactly `expected` records were acknowledged, without failures."""
+        """Raises BenchError unless exactly `expected` records were acknowledged without failures."""
         if self.failures or self.acknowledged != expected:
             raise BenchError(f"{self.acknowledged} of {expected} acknowledged; {self.failures}")
 
@@ -96,7 +96,7 @@ def produce(
     deliveries: Deliveries | None = None,
     pool: list[bytes] = POOL,
 ) -> None:
-    """Queues record `index`, to the partitions in turn; waits while the queue is full."""
+    """Queues record number `index`, cycling through the partitions; waits while the queue is full."""
     value = pool[index % POOL_SIZE]
     while True:
         try:
@@ -119,9 +119,9 @@ def produce_all(client: Any, topic: str, count: int, pool: list[bytes] = POOL) -
 
 
 def ready_producer(target: Target, topic: str, pool: list[bytes] = POOL, **settings: Any) -> Any:
-    """A producer that has written a record to each partition, so that it has its producer id and its connections.
+    """A producer that has written a record to each partition, so that it already has its producer id and connections.
 
-    librdkafka may wait half a second before its first record, which does not depend on the server. Raises BenchError.
+    librdkafka may wait half a second before it sends its first record, whatever the server is. Raises BenchError.
     """
     client = producer(target, **settings)
     client.list_topics(topic, timeout=TIMEOUT_SECONDS)
@@ -135,9 +135,10 @@ def fill(target: Target, topic: str, count: int, pool: list[bytes] = POOL, **set
 
 
 class Threads:
-    """Runs `work(number)` in `count` threads during the block, and waits for them at its end unless it raised.
+    """Runs `work(number)` in `count` threads during the block. At the end of the block, waits for them, unless it
+    raised.
 
-    Both the end and `join` raise the first error of any of them.
+    Both the end of the block and `join` raise the first error from any thread.
     """
 
     def __init__(
@@ -165,12 +166,12 @@ class Threads:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
-        # A broken barrier ends all threads, and one of them has the reason.
+        # A broken barrier ends all threads, and one of the threads has the actual error.
         if kind is None or issubclass(kind, threading.BrokenBarrierError):
             self.join()
 
     def join(self) -> None:
-        """Waits for all threads. Raises the first error of any of them."""
+        """Waits for all threads. Raises the first error from any of them."""
         for thread in self._threads:
             thread.join()
         if self._failures:
@@ -178,6 +179,6 @@ class Threads:
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The value below which a `share` (0 to 1) of the values lies."""
+    """The value below which this `share` (0 to 1) of the values lies."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

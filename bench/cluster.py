@@ -41,8 +41,8 @@ from lacuna.controlplane.service import new_cluster_id
 from lacuna.controlplane.state.state import State
 
 START_MS: Final = 1_800_000_000_000
-#: Merging leaves alone the records of the last part of a drive, if that is less than `merge.min.age.ms`. The last part
-#: is measured; all agents are merging by then.
+#: Merging does not touch records from the last part of a drive, if that part is shorter than `merge.min.age.ms`. The
+#: last part is measured; by then, all agents are merging.
 YOUNG_SHARE: Final = 0.25
 MEASURED_SHARE: Final = 0.25
 OUT: Final = Path(__file__).resolve().parent / "out"
@@ -51,7 +51,7 @@ IDLE_TURNS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How long each load is driven: as many seconds as `slices` take, within these bounds."""
+    """How long each load is driven: for as many seconds as `slices` slices take, within these bounds."""
 
     slices: int
     least_seconds: float
@@ -98,7 +98,7 @@ class _Clock:
         await future
 
     def advance(self) -> None:
-        """Lets a tick pass, and wakes tasks whose sleep is over."""
+        """Advances by one tick, and wakes tasks whose sleep is over."""
         self.ms += TICK_MS
         due = [each for each in self._sleepers if each[0] <= self.ms]
         self._sleepers = [each for each in self._sleepers if each[0] > self.ms]
@@ -127,7 +127,7 @@ class _CountedJournal(SqliteJournal):
 
 
 class Driver:
-    """A control plane, and the sessions of a fleet with it."""
+    """A control plane, and a fleet's sessions with it."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = _Clock()
@@ -193,7 +193,7 @@ class Driver:
             raise BenchError(f"a session has ended: {self.fatal or ended}")
 
     def counts(self) -> dict[str, float]:
-        """The counts so far: CPU in seconds, of all threads and of only the event loop's, and bytes."""
+        """The counts so far: CPU seconds, of all threads and of the event loop's thread alone, and bytes."""
         return {
             **self.spent,
             "appends": self.journal.appends,
@@ -211,11 +211,10 @@ class Driver:
 
 
 def drive(load: Load, seconds: float) -> dict[str, Any]:
-    """Drives a control plane in this process with a load for this many seconds of the fleet's time. Returns the
-    figures.
+    """Drives a control plane in this process with a load, for some seconds of the fleet's time. Returns the figures.
 
-    The process is set up like that of `lacuna controlplane`: event loop, garbage collector and malloc. Extents younger
-    than `merge.min.age.ms`, or than a quarter of the time if that is less, are not merged.
+    The process is set up like `lacuna controlplane`: event loop, garbage collector and malloc. Extents younger than
+    `merge.min.age.ms`, or than a quarter of the driven time if that is less, are not merged.
     """
     rows: list[dict[str, Any]] = []
 
@@ -267,7 +266,7 @@ async def _drive(load: Load, seconds: float, folder: Path) -> dict[str, Any]:
 
 
 def _alone(load: Load, seconds: float) -> dict[str, Any]:
-    """Drives in a new process, so that its memory belongs only to this load."""
+    """Drives a load in a new process, so that the process's memory belongs to this load alone."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(drive, load, seconds).result()
 

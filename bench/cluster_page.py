@@ -35,10 +35,10 @@ MEBIBYTE: Final = 1 << 20
 MEGABYTE: Final = 1_000_000
 DAY_SECONDS: Final = 86_400
 MONTH_SECONDS: Final = 30 * DAY_SECONDS
-#: Published figures of others: AutoMQ's own claim at 1 GiB/s, in dollars a month, and Inkless with 3 out, a year.
+#: Published figures, in dollars a month: AutoMQ's own claim at 1 GiB/s, and Inkless's yearly figure with 3 out.
 AUTOMQ_MONTH: Final = 12_900
 INKLESS_MONTH: Final = 288_000 / 12
-#: Below this share of rewritten extents, the page says that merging falls behind.
+#: If less than this share of the extents is rewritten, the page says that merging falls behind.
 MUCH: Final = 0.9
 COLOURS: Final = ("#e0703a", "#1f9e89", "#4c72b0")
 
@@ -54,12 +54,12 @@ def full_at(row: Row) -> float:
 
 
 def puts(row: Row) -> float:
-    """The PUTs a second of flushes, merging and compaction."""
+    """PUTs per second by flushes, merging and compaction."""
     return float(row["flushes"] + row["merging, puts"] + row["compaction, puts"])
 
 
 def gets(row: Row) -> float:
-    """The GETs a second of consumers, merging and compaction."""
+    """GETs per second by consumers, merging and compaction."""
     return float(row["gets for consumers"] + row["merging, gets"] + row["compaction, gets"])
 
 
@@ -70,13 +70,13 @@ def dollars(row: Row) -> float:
 
 
 def rewritten(row: Row) -> float:
-    """The share of the new extents that merging and compaction replaced in the same time."""
+    """The share of new extents that merging and compaction replaced in the time in which these extents arrived."""
     before = row["merging, extents_before"] + row["compaction, extents_before"]
     return float(before / row["slices"])
 
 
 def line(row: Row) -> str:
-    """A row as a line for the terminal."""
+    """A row, formatted as a line for the terminal."""
     load = load_of(row)
     return (
         f"{load.gibibytes:g} GiB/s, {load.agents} agents, {load.partitions:,} partitions, {load.zones} zones, "
@@ -89,7 +89,7 @@ def line(row: Row) -> str:
 
 
 def _an_inflow(row: Row, name: str) -> float:
-    """A rate as an amount for each GiB that arrives."""
+    """A rate, converted to an amount for each GiB that arrives."""
     return float(row[name] / load_of(row).gibibytes)
 
 
@@ -152,7 +152,7 @@ def name_of(row: Row) -> str:
 
 
 def lifted(results: Row) -> list[Row]:
-    """The rows about placements that raise the limit, and the rows of a fleet of the same size for comparison."""
+    """The rows for placements that raise the limit, and for comparison the rows of a fleet of the same size."""
     rows: dict[str, list[Row]] = results["rows"]
     size = load_of(rows["lifts"][0]).partitions
     same = [row for row in rows["fleet"] if load_of(row).partitions == size]

@@ -1,9 +1,9 @@
-"""Measures how many slices one control plane commits per second of CPU: `python -m bench.commits`.
+"""Measures how many slices one control plane commits per CPU second: `python -m bench.commits`.
 
 The control plane is real, as in `bench.cluster`: its requests are parsed from bytes, decided, journalled in SQLite and
-replayed, and its replies and deltas are written to bytes. Each slice has one batch of a transaction, each commit is a
-separate append to the journal, and each partition is watched by no session, by one, or by three. CPU time covers all
-threads; the event loop's time for appends is also reported separately. `TMPDIR` is the place of the journal.
+replayed, and its replies and deltas are serialized to bytes. Each slice has one batch of a transaction, each commit is
+a separate append to the journal, and each partition is watched by no session, by one session, or by three. CPU time
+covers all threads; the event loop's time for appends is also reported separately. The journal is in `TMPDIR`.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from lacuna.cli.running import run
 
 SIZES: Final = (1, 5, 100, 1_000)
 WATCHERS: Final = (0, 1, 3)
-#: The slices that a round commits, and the most commits.
+#: The number of slices that a round commits, and the maximum number of commits.
 ROUND_SLICES: Final = 50_000
 ROUND_COMMITS: Final = 2_000
 ROUNDS: Final = 7
@@ -31,7 +31,7 @@ ROUNDS: Final = 7
 class Rate:
     """Microseconds of CPU per slice, in total and for appending to the journal.
 
-    Both are the least of the rounds, since other processes can only increase them.
+    Both are the minimum over the rounds, since other processes can only increase them.
     """
 
     slices: int
@@ -70,7 +70,7 @@ async def _measure(slices: int, watchers: int, rounds: int, folder: Path) -> Rat
 
 
 async def _round(driver: Driver, fleet: Fleet) -> tuple[float, float]:
-    """Commits, and returns the microseconds per slice; then ends the transactions, which is not measured."""
+    """Commits slices, and returns the microseconds per slice. Then ends the transactions; this part is not measured."""
     before = driver.counts() | fleet.counts()
     for _ in range(max(1, min(ROUND_COMMITS, ROUND_SLICES // fleet.load.partitions))):
         fleet.flush(driver.clock.ms)

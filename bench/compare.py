@@ -1,4 +1,4 @@
-"""Finds figures that got worse since another run, beyond what noise explains."""
+"""Finds figures that have become worse since another run by more than noise explains."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ YARDSTICK = "kafka"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A figure that got worse, with its medians before and now."""
+    """A figure that became worse, with its medians then and now."""
 
     work: str
     target: str
@@ -27,10 +27,10 @@ class Change:
 
 
 def worse(before: Results, now: Results) -> Iterator[Change]:
-    """Yields Lacuna's figures that are worse by more than a tenth, and whose runs do not overlap with the earlier ones.
+    """Yields Lacuna's figures that are worse by more than a tenth and whose runs do not overlap with the earlier runs.
 
-    Rows that are mostly noise are left out. The machine itself may be slower today. So if Kafka did the same work both
-    times, the ratio to Kafka must also have got worse by more than a tenth.
+    Rows that are mostly noise are left out. Since the machine itself may be slower than before, the ratio to Kafka must
+    also have become worse by more than a tenth, if Kafka did the same work both times.
     """
     for rows in now.sections.values():
         for row in rows:

@@ -1,4 +1,5 @@
-"""The cost of S3: requests per GiB written and read, in dollars, for several flush intervals and numbers of agents.
+"""The cost of S3: requests per GiB written and read, and their price, for several flush intervals and numbers of
+agents.
 
 Requests are counted at the service (bench/counted_s3.py). Their number per GiB depends on the rate of arrival, since a
 flush takes whatever has accumulated. So records are written at a fixed rate, which is part of the row's name. Prices
@@ -34,7 +35,8 @@ DAY_SECONDS = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The seconds to write, the rate (in MiB/s), and the flush intervals (in ms) and numbers of agents to try."""
+    """How many seconds to write, at which rate (in MiB/s), and which flush intervals (in ms) and numbers of agents to
+    try."""
 
     seconds: float
     rate: int
@@ -50,7 +52,7 @@ AMOUNTS = {
 
 
 def load_prices() -> Prices:
-    """The built-in prices, or those of the file that BENCH_PRICES names."""
+    """The built-in prices, or the prices in the file that BENCH_PRICES names."""
     path = os.environ.get(PRICES_VARIABLE)
     return Prices.load(Path(path), AMAZON_S3) if path else AMAZON_S3
 
@@ -94,7 +96,7 @@ def count_requests(
     rate: int,
     settle: Callable[[], None] = lambda: None,
 ) -> tuple[float, Counter[str], Counter[str]]:
-    """Writes at the rate, settles, restarts the agents so that nothing is cached, and reads everything.
+    """Writes at the rate, lets the cluster settle, restarts the agents so that nothing is cached, and reads everything.
 
     Returns the GiB of the records, and the requests for writing (and settling) and for reading them.
     """

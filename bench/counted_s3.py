@@ -1,4 +1,4 @@
-"""An S3 service that counts its requests: moto's, behind a counter, in a separate process."""
+"""An S3 service that counts its requests: moto's server behind a counter, in a separate process."""
 
 import multiprocessing
 import os
@@ -17,7 +17,7 @@ STOP_SECONDS = 5.0
 
 #: S3 bills by method, except that a GET of a bucket, recognized by its query, is billed as a listing.
 PUT, GET, LIST, DELETE = "PUT", "GET", "LIST", "DELETE"
-#: Also counted as PUT.
+#: These are also counted as PUT.
 JOURNAL_PUT = "journal PUT"
 _ASKED_AS = {"PUT": PUT, "POST": PUT, "GET": GET, "HEAD": GET, "DELETE": DELETE}
 
@@ -25,7 +25,7 @@ _ASKED_AS = {"PUT": PUT, "POST": PUT, "GET": GET, "HEAD": GET, "DELETE": DELETE}
 class CountedS3:
     """The service as a context manager; `endpoint` is its URL. It ends with the process that started it.
 
-    It delays each request by `delay_seconds`.
+    The service delays each request by `delay_seconds`.
     """
 
     def __init__(self, delay_seconds: float = 0.0) -> None:
@@ -54,24 +54,24 @@ class CountedS3:
 
     @property
     def url(self) -> str:
-        """The URL of a store in its bucket, for agents."""
+        """The URL of a store in the service's bucket, for agents."""
         return f"s3://{BUCKET}?endpoint={self.endpoint}"
 
     @property
     def pid(self) -> int:
-        """The id of its process."""
+        """The process id of the service."""
         assert self._process.pid is not None
         return self._process.pid
 
     def counts(self) -> Counter[str]:
-        """The number of requests of each kind that the service has received so far."""
+        """How many requests of each kind the service has received so far."""
         self._ours.send("counts")
         counts: Counter[str] = self._ours.recv()
         return counts
 
 
 def use_credentials() -> None:
-    """Gives this process and its children credentials for moto's server, which accepts any, if they have none."""
+    """Sets credentials in the environment if there are none. moto's server accepts any credentials."""
     for name, value in CREDENTIALS.items():
         os.environ.setdefault(name, value)
 

@@ -1,4 +1,4 @@
-"""Many idle clients, and clients that stop in the middle of a request, next to one that works."""
+"""Many idle clients, and clients that stop in the middle of a request, alongside a client that works."""
 
 import resource
 import socket
@@ -27,7 +27,7 @@ def crowd_at(
 ) -> Iterator[tuple[list[socket.socket], list[socket.socket]]]:
     """Connections during the block: `idle` that sent one request, and `halves` that sent half of a 64 KiB request.
 
-    Both are yielded. Raises BenchError if this process may not open that many sockets.
+    Yields both lists. Raises BenchError if this process may not open enough sockets.
     """
     _allow_files(idle + halves + OTHER_FILES)
     host, _, port = bootstrap.split(",")[0].rpartition(":")
@@ -35,7 +35,8 @@ def crowd_at(
     half = header + bytes(FRAME_BYTES // 2 - len(header))
     made: list[socket.socket] = []
     with ExitStack() as stack:
-        # Each is used before the next one is opened, because a server's queue of new connections may be short.
+        # Each connection is used before the next one is opened, because a server's queue for new connections may be
+        # short.
         for number in range(idle + halves):
             connection = socket.create_connection((host, int(port)), ANSWER_SECONDS)
             made.append(stack.enter_context(connection))
@@ -71,7 +72,7 @@ def work_of(idle: int, halves: int) -> str:
 
 
 def crowd(bench: Bench) -> Iterator[Row]:
-    """Yields a row without other clients and one with them. Checks at the end that all are still served."""
+    """Yields a row without other clients, and a row with them. Checks at the end that all clients are still served."""
     yield from _beside(bench, 0, 0)
     yield from _beside(bench, bench.size.idle_connections, bench.size.half_requests)
 

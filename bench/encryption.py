@@ -2,7 +2,7 @@
 
     python -m bench.encryption
 
-The objects are in memory, so only encryption makes the difference. The least of several rounds counts.
+The objects are in memory, so encryption is the only difference. The minimum over several rounds is reported.
 """
 
 import os
@@ -19,7 +19,8 @@ from lacuna.logstore.objects.store import RangeRead
 
 ROUNDS = 5
 TOTAL_BYTES = 256 << 20
-#: Sizes of objects and of reads: merged segments in large reads, in reads of single batches, and small flushes.
+#: Sizes of objects and reads: merged segments with large reads, merged segments with reads of single batches, and small
+#: flushes.
 SHAPES = ((8 << 20, 1 << 20), (8 << 20, 16 << 10), (16 << 10, 16 << 10))
 
 

@@ -1,6 +1,6 @@
-"""Sends single Fetch requests, and reports the exact bytes of each answer.
+"""Sends single Fetch requests, and reports the exact number of bytes in each answer.
 
-A consumer fetches ahead and joins answers, so it cannot measure a single one.
+A consumer fetches ahead and joins answers, so it cannot measure a single answer.
 """
 
 import socket
@@ -29,7 +29,7 @@ _LAST_OFFSET_DELTA_AT = 23
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A Fetch answer: its size on the wire, the next offset by partition, and whether it reaches the end of all."""
+    """A Fetch answer: its size on the wire, the next offset by partition, and whether it reaches all ends."""
 
     wire_bytes: int
     next_offsets: dict[int, int]
@@ -51,7 +51,7 @@ class Fetcher:
         self._socket.close()
 
     def fetch(self, topic: str, offsets: Mapping[int, int]) -> Answer:
-        """Fetches from these offsets, by partition, as read_committed and with consumers' default sizes.
+        """Fetches from these offsets by partition, as read_committed, with the default sizes of consumers.
 
         Raises BenchError.
         """
@@ -80,7 +80,7 @@ class Fetcher:
 
 
 def receive(connection: socket.socket, size: int) -> bytes:
-    """Receives this many bytes. Raises BenchError if the connection was closed."""
+    """Receives this many bytes. Raises BenchError if the connection is closed."""
     data = bytearray()
     while len(data) < size:
         more = connection.recv(size - len(data))
@@ -103,7 +103,7 @@ def _answer(response: wire.FetchResponse, offsets: dict[int, int], wire_bytes: i
 
 
 def _next_offset(partition: wire.PartitionData) -> int:
-    """The offset after the last complete batch, or 0 if there is none."""
+    """The offset after the last complete batch, or 0 if no batch is complete."""
     records = b"".join(partition.records or ())
     position, found = 0, 0
     while position + _BATCH_HEADER.size <= len(records):

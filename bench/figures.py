@@ -1,7 +1,7 @@
 """The results of a section: rows of figures.
 
-A `Row` is one piece of work on one target. Its `runs` are the measured repetitions, without warm-ups; each has a value
-per `Figure`. Reports show the median, with the least and the most next to it.
+A `Row` is one piece of work on one target. Its `runs` are the measured repetitions, without warm-ups; each run has a
+value per `Figure`. Reports show the median, with the minimum and the maximum next to it.
 """
 
 import statistics
@@ -13,7 +13,7 @@ GIBIBYTE = 1 << 30
 
 
 class Better(Enum):
-    """Which way a figure improves."""
+    """The direction in which a figure improves."""
 
     MORE = "more"
     LESS = "less"
@@ -22,7 +22,7 @@ class Better(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measure. Its name, as shown in tables and in the JSON, includes the unit."""
+    """A measured quantity. Its name, as shown in tables and in the JSON, includes the unit."""
 
     name: str
     better: Better
@@ -44,7 +44,7 @@ Run = dict[Figure, float]
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The median, least and most value of a figure over its runs."""
+    """The median, minimum and maximum of a figure over its runs."""
 
     median: float
     least: float
@@ -55,8 +55,8 @@ class Spread:
 class Row:
     """One piece of work on one target.
 
-    `repeated` counts the runs that were repeated because of other load on the machine; `noisy` counts those that were
-    kept despite it, because repeating did not help.
+    `repeated` counts the runs that were repeated because of other load on the machine; `noisy` counts the runs that
+    were kept despite other load, because repeating them did not help.
     """
 
     work: str
@@ -67,11 +67,11 @@ class Row:
 
     @property
     def is_noise(self) -> bool:
-        """Whether more than half of the runs were kept although other load disturbed them."""
+        """Whether more than half of the runs were disturbed by other load but kept."""
         return self.noisy * 2 > len(self.runs)
 
     def spreads(self) -> dict[Figure, Spread]:
-        """The median, least and most of every figure."""
+        """The median, minimum and maximum of every figure."""
         spreads = {}
         for figure in self.runs[0]:
             values = [run[figure] for run in self.runs]
@@ -80,10 +80,10 @@ class Row:
 
 
 def ratio(ours: Row, theirs: Row, figure: Figure) -> float | None:
-    """The ratio of two rows' figures, or None if one lacks it or is 0.
+    """The ratio of a figure in two rows, or None if either row lacks the figure or its value is 0.
 
-    It is the median of the rounds' ratios, since other load changes from round to round, or else, if the rows have
-    different numbers of runs, the ratio of the medians.
+    The ratio is the median of the rounds' ratios, since other load changes from round to round. If the rows have
+    different numbers of runs, it is the ratio of the medians.
     """
     pairs = (ours.runs, theirs.runs)
     mine, others = ([run[figure] for run in runs if figure in run] for runs in pairs)

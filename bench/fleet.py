@@ -1,8 +1,9 @@
-"""A simulated fleet: the commands that its agents would send to a control plane. Only metadata exists, no records.
+"""A simulated fleet: the commands that its agents would send to a control plane. Only metadata exists; there are no
+records.
 
-Each zone has its share of the agents, and a producer for each `GROUP` partitions. A partition is written and read at
-one agent of each zone, chosen by the product's own placement. Transactions last a second. A flush has a slice for each
-partition of its agent, and the producers' batches have at most 64 KiB.
+Each zone has its share of the agents, and one producer for every `GROUP` partitions. A partition is written and read at
+one agent in each zone, chosen by Lacuna's own placement. Transactions last a second. A flush has a slice for each of
+its agent's partitions, and producers' batches have at most 64 KiB.
 """
 
 import asyncio
@@ -59,7 +60,7 @@ FLAGS: Final = FLAG_TRANSACTIONAL | FLAG_ADDS_PARTITION
 
 
 class Line:
-    """An agent's session, whose stream carries bytes, as it would over gRPC."""
+    """An agent's session. Its stream carries bytes, as it would over gRPC."""
 
     def __init__(self, runtime: Runtime, answered: Callable[[int], None]) -> None:
         self.received: list[SessionResponse] = []
@@ -72,7 +73,7 @@ class Line:
         self.stream = asyncio.create_task(served)
 
     def ask(self, command: Command, settle: Callable[[Reply], None]) -> None:
-        """Sends a command with the next request; `settle` is called with the reply."""
+        """Queues a command for the next request; `settle` is called with the reply."""
         self._last_id += 1
         command.command_id = self._last_id
         self._settles[self._last_id] = settle
@@ -97,7 +98,7 @@ class Line:
         self._requests.put_nowait(data)
 
     def settle(self) -> int:
-        """Hands out the replies, and returns the bytes of the partitions' deltas that came with them."""
+        """Delivers the replies, and returns the number of bytes of partition deltas that came with them."""
         received, self.received = self.received, []
         size = 0
         for response in received:
@@ -120,7 +121,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load of a fleet: `gibibytes` arrive per second, evenly over the partitions; agents flush each
+    """The load of a fleet: `gibibytes` arrive per second, spread evenly over partitions; agents flush every
     `interval_ms`.
     """
 
@@ -160,7 +161,8 @@ class Producer:
 
 @dataclass(slots=True)
 class Place:
-    """A partition as one agent writes it, with the producer that sends to it there and its next sequence."""
+    """A partition as written by one agent, with the producer that sends to the partition at that agent and its next
+    sequence."""
 
     key: TopicPartition
     producer: Producer
@@ -185,7 +187,7 @@ class Agent:
 
 
 class Fleet:
-    """The agents and producers of a load, set up by `register`, `create`, `begin` and `place`, with an exchange after
+    """The agents and producers of a load, set up by `register`, `create`, `begin` and `place`; do an exchange after
     each.
     """
 
@@ -225,7 +227,7 @@ class Fleet:
         ]
 
     def begin(self) -> None:
-        """Initializes the producers: one for each zone and `GROUP` partitions."""
+        """Initializes the producers: one per zone for every `GROUP` partitions."""
         for group in range(-(-self.load.partitions // GROUP)):
             for zone in range(self.load.zones):
                 producer = Producer(f"producer-{group}-{zone}")
@@ -258,7 +260,8 @@ class Fleet:
             self.agents[number].line.subscribe(keys)
 
     def _is_read(self, index: int, zone: int) -> bool:
-        """Whether consumers read a partition in this zone. Each group reads in another zone, if there are that many."""
+        """Whether consumers read a partition in this zone. Each group reads in a different zone, if there are enough
+        zones."""
         return (zone - index) % self.load.zones < CONSUMER_GROUPS
 
     def counts(self) -> dict[str, float]:
@@ -271,7 +274,7 @@ class Fleet:
         }
 
     def flush(self, now_ms: int) -> None:
-        """Sends the commits of the agents whose flush is due now, and renewals of leases."""
+        """Sends the commits of the agents whose flush is due now, and lease renewals."""
         for number, agent in enumerate(self.agents):
             phase = number * self.load.interval_ms // len(self.agents) // TICK_MS * TICK_MS
             if now_ms % self.load.interval_ms == phase and agent.places:
@@ -339,7 +342,8 @@ class Fleet:
             agent.line.ask(Command(end_txn=end), settle)
 
     def gets_an_object(self) -> float:
-        """The fewest GETs with which the consumers' agents read an object: one fetch by each, right after its commit.
+        """The minimum number of GETs with which the consumers' agents read an object: one fetch by each, right after
+        the commit.
 
         The agent that wrote an object has it in its cache. Only half of the transactions are read, because the others
         aborted.
@@ -376,7 +380,7 @@ class Fleet:
 
 
 def requests_of(pieces: list[Piece]) -> "array[int]":
-    """The sizes of the GETs with which a store like S3 reads these pieces, in the product's own plan."""
+    """The sizes of the GETs with which a store like S3 reads these pieces, according to Lacuna's own read plan."""
     starts = array("q", bytes(8 * len(pieces)))
     reads = plan_reads(
         Pieces.of(pieces), starts, array("q", range(len(pieces))), lambda *_: "", read_gap=READ_GAP

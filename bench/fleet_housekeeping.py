@@ -1,7 +1,7 @@
-"""The merging and compaction of a simulated fleet: real plans and swaps, without the objects between them.
+"""The merging and compaction of a simulated fleet, with real plans and swaps but without objects.
 
-Plans use the product's own settings. The time from an agent's plan to its swap is modelled from the plan's GETs, so
-that no more is merged than agents could merge.
+Plans use Lacuna's own settings. The time from an agent's plan to its swap is modelled from the plan's GETs, so that no
+more is merged than real agents could merge.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,7 +35,7 @@ from lacuna.pipeline.compaction.settings import CompactionSettings
 GET_MS: Final = 30
 PUT_MS: Final = 100
 BYTES_A_MS: Final = 150_000
-#: The Spark tasks that a compaction runs at once, each with the reads of an agent.
+#: The Spark tasks that a compaction runs at once. Each task makes as many reads at once as an agent.
 TASKS: Final = 16
 #: `lacuna compact --watch` covers every partition once in its default interval.
 COMPACTION_MS: Final = 600_000
@@ -44,8 +44,8 @@ COMPACTION_PAUSE_MS: Final = 1_000
 
 @dataclass(slots=True)
 class Rewritten:
-    """The results of merging or compaction, in counts and bytes. `refused` counts partitions that had changed in the
-    meantime.
+    """The results of merging or compaction, as counts and bytes. `refused` counts partitions that changed before the
+    swap.
     """
 
     swaps: int = 0
@@ -59,13 +59,13 @@ class Rewritten:
 
 
 class _Rewriter:
-    """Prepares the swap of a plan, and counts."""
+    """Prepares the swap for a plan, and updates the counts."""
 
     def __init__(self, agent: Agent, done: Rewritten, segment_bytes: int, pause_ms: int) -> None:
         self.agent = agent
         self.line = agent.line
         self.done = done
-        #: How long it waits after an empty plan.
+        #: How long to wait after an empty plan.
         self.pause_ms = pause_ms
         self.due_ms = 0
         self.now_ms = 0
@@ -136,7 +136,7 @@ class _Rewriter:
 
 
 class Merging(_Rewriter):
-    """One agent's merging, as in agent/housekeeping/: plan after plan, and a pause after an empty one."""
+    """One agent's merging, as in agent/housekeeping/: one plan after another, with a pause after an empty plan."""
 
     def __init__(self, agent: Agent, done: Rewritten, min_age_ms: int, first_ms: int) -> None:
         settings = HousekeepingSettings()
@@ -254,7 +254,7 @@ def _parts_of(
 def joined(
     pieces: Sequence[Piece], segment: tuple[int, int], position: int, now_ms: int
 ) -> Extents:
-    """The extents that pieces become, as large as extents may be, from `position` of the new object on."""
+    """The extents into which pieces are joined, as large as allowed, beginning at `position` in the new object."""
     groups: list[list[Piece]] = []
     size = 0
     for piece in pieces:

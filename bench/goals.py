@@ -1,8 +1,8 @@
-"""The goals for the figures, and whether they are met.
+"""The goals for the figures, and whether the goals are met.
 
-A goal applies to one figure of one piece of work on `target`. With `against`, it applies to the ratio to the same work
-on that other target; with `reference`, to the ratio to that other work on the same target; without either, to the
-figure itself. The value must be at least `limit` if more is better, and at most `limit` if less is.
+A goal applies to one figure of one piece of work on `target`. With `against`, the goal applies to the ratio to the same
+work on that other target; with `reference`, to the ratio to that other work on the same target; with neither, to the
+figure itself. The value must be at least `limit` if more is better, and at most `limit` if less is better.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -114,7 +114,7 @@ def _bucket() -> Iterable[Goal]:
         yield Goal(work, COMMIT_P99_IN_PUTS, 2.2, target=JOURNAL_IN_S3)
     yield Goal(THROUGH_TWO_AGENTS, P50, 2.0, FOLDER, target=S3)
     yield Goal(THROUGH_TWO_AGENTS, P50_IN_PUTS, 2.0, target=JOURNAL_IN_S3)
-    # A third of what objects of their own for every flush cost.
+    # A third of the cost if every flush had an object of its own.
     costs = COST_AMOUNTS[FULL.name]
     for agents in costs.agents:
         steady = steady_work_of(costs.rate, agents)
@@ -141,7 +141,7 @@ def _others() -> Iterable[Goal]:
     tail = tail_of(FULL.tail_records)
     yield Goal(tail, ANSWERS, 1)
     yield Goal(tail, WIRE_PER_PARTITION, 200)
-    # A server's reads from its sockets count too; the smallest piece of a tail has 25 KB.
+    # A server's reads from its sockets are counted as well; the smallest piece of a tail has 25 KB.
     yield Goal(tail, STORE, 4096)
     yield Goal(READ, KILO_RECORDS, 0.8, KAFKA)
     yield Goal(READ_AGAIN, KILO_RECORDS, 1.2, KAFKA)
@@ -172,7 +172,7 @@ GOALS: dict[str, tuple[Goal, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A goal and the measured value, a ratio or the figure itself. `is_noise` says that other load disturbed it."""
+    """A goal and the measured value: a ratio, or the figure itself. `is_noise` means that other load disturbed it."""
 
     goal: Goal
     value: float

@@ -1,8 +1,8 @@
-"""How many hot segments a control plane takes in a second, and its memory: a part of the section `bucket`.
+"""How many hot segments a control plane accepts per second, and its memory: a part of the section `bucket`.
 
-The control plane is a process of its own, with its journal in PostgreSQL. This process sends the commits of an agent,
-each of one batch in a hot segment of `HOT_BYTES`, over gRPC. It deletes the records soon after, so that the journal
-drops the segments like those that merging has moved.
+The control plane is a separate process, with its journal in PostgreSQL. This process sends an agent's commits over
+gRPC, each with one batch in a hot segment of `HOT_BYTES`. It deletes the records soon afterwards, so that the journal
+drops the segments just like segments that merging has moved.
 """
 
 import asyncio
@@ -49,12 +49,12 @@ MEMORY_BEGIN = Figure("control plane MiB, after a tenth", Better.LESS)
 MEMORY_END = Figure("control plane MiB, at the end", Better.LESS)
 WORK: Final = f"commits with {HOT_BYTES >> 10} KiB of hot bytes, {LANES} at once"
 SECONDS: Final = {"smoke": 0.5, "quick": 20.0, "full": 600.0}
-#: Beyond what this machine can take, so that no commit is refused.
+#: More than this machine can reach, so that no commit is refused.
 UNBOUNDED: Final = ("--set=hot.bytes.per.second=4294967296", "--set=hot.max.bytes=17179869184")
 
 
 class _Agent:
-    """The commits of an agent that has no server."""
+    """The commits of an agent without a server."""
 
     def __init__(self, client: GrpcClient) -> None:
         self._client = client
@@ -75,7 +75,7 @@ class _Agent:
         ]
 
     async def commit_until(self, end: float) -> None:
-        """Commits one segment after another. Raises BenchError if one is refused."""
+        """Commits one segment after another. Raises BenchError if a commit is refused."""
         while (started := time.perf_counter()) < end:
             reply = await self._client.call(Command(commit_segment=self._commit()))
             self.took.append(time.perf_counter() - started)

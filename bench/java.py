@@ -1,7 +1,8 @@
-"""A second opinion on load: Kafka's own performance tools, and transactional producers in Java, instead of librdkafka.
+"""A second way to generate load: Kafka's own performance tools, and transactional Java producers, instead of
+librdkafka.
 
 `kafka-producer-perf-test` and `kafka-consumer-perf-test` come with the Kafka that the benchmark compares with. They run
-with their defaults, and the figures are those that they report. The CPU time is the server's.
+with their defaults, and their own reports supply the figures. The CPU time is that of the server.
 """
 
 import re
@@ -115,7 +116,7 @@ def _consume(target: Target, topic: str, records: int, measured: Measured) -> No
             f"the report of kafka-consumer-perf-test has another format: {report[-500:]}"
         )
     figures = {
-        # Without the time for joining its group.
+        # Excludes the time for joining the group.
         THROUGHPUT: float(found["fetch.MB.sec"]) * _MEBIBYTE / MEGABYTE,
         CPU_PER_GIB: meter.server_cpu_seconds / (records * RECORD_BYTES) * GIBIBYTE,
     }
@@ -138,6 +139,6 @@ def _commit(target: Target, topic: str, producers: int, seconds: float, measured
     if client.returncode or not took:
         raise BenchError(f"the Java producers ended with {client.returncode}")
     figures = figures_of(took, meter)
-    # The client's own clock, since the meter also covers the end of its last commits and its output.
+    # Taken from the client's own clock, since the meter also covers the end of its last commits and its output.
     figures[TRANSACTIONS] = len(took) / seconds
     measured.add(meter, figures)

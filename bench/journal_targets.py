@@ -19,7 +19,7 @@ from tests.postgresql import PostgresqlServer, binaries
 SQLITE, POSTGRESQL, SLOW_BUCKET = "sqlite", "postgresql", "bucket + 50 ms"
 CONTROL_PLANE, AGENT, DATABASE = "control plane", "agent", "PostgreSQL"
 
-#: Added to the defaults of a server, which syncs before each answer.
+#: Added to PostgreSQL's defaults, with which the server syncs before each answer.
 _ON_A_SOCKET: Final = """
 listen_addresses = ''
 unix_socket_directories = '{folder}'
@@ -28,7 +28,7 @@ unix_socket_directories = '{folder}'
 
 @contextmanager
 def postgresql() -> Iterator[PostgresqlServer | None]:
-    """A server on a socket, or None if PostgreSQL is not installed, which is printed."""
+    """A server on a Unix socket. If PostgreSQL is not installed, prints a notice and yields None."""
     folder = binaries()
     if folder is None:
         print(f"{POSTGRESQL} is left out, because it is not installed (apt-get install postgresql)")
@@ -50,7 +50,7 @@ class InSqlite(LacunaGrpc):
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """The process id of each part, which also stands for its descendants."""
+        """The process id of each part, which also stands for the part's descendants."""
         agent, control = self._processes
         return {CONTROL_PLANE: control.pid, AGENT: agent.pid}
 
@@ -63,13 +63,13 @@ class InSqlite(LacunaGrpc):
 
     @contextmanager
     def another_journal(self) -> Iterator[Journal]:
-        """A journal, not open, in the same kind of place as that of the control plane."""
+        """An unopened journal in the same kind of place as the control plane's journal."""
         path = str(self.data / "another.db")
         yield SqliteJournal(path, _cluster_id, pace=MeasuredPace(LoopLoad()))
 
 
 class InPostgresql(InSqlite):
-    """With the journal in a new database of this server."""
+    """A target with its journal in a new database on this server."""
 
     def __init__(self, server: PostgresqlServer) -> None:
         super().__init__(POSTGRESQL)
@@ -91,7 +91,7 @@ class InPostgresql(InSqlite):
 
 
 class InBucket(InSqlite):
-    """With the journal and the records in the bucket of this service."""
+    """A target with its journal and records in this service's bucket."""
 
     def __init__(self, service: CountedS3) -> None:
         super().__init__(SLOW_BUCKET, service.url)

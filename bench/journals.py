@@ -1,8 +1,8 @@
 """The cost of a journal: the same work with the journal in SQLite, in PostgreSQL, and in a bucket.
 
-First one append after another, in this process. Then transactions, through a control plane and an agent in separate
-processes. PostgreSQL is on the same machine, over a Unix socket, with its defaults, so it syncs. The bucket is moto's,
-delays each request by `DELAY_SECONDS`, and holds the records too.
+The first work is one append after another, in this process. The second is transactions, through a control plane and an
+agent in separate processes. PostgreSQL runs on the same machine with its defaults, so it syncs; it is reached over a
+Unix socket. The bucket is moto's, delays each request by `DELAY_SECONDS`, and also holds the records.
 """
 
 import time
@@ -31,7 +31,7 @@ from lacuna.agent.server import run as run_on_uvloop
 from lacuna.controlplane.journal.journal import Journal
 
 DELAY_SECONDS: Final = 0.05
-#: Transactions take longer in the bucket by this factor, and percentiles need some hundreds.
+#: Transactions take longer in the bucket by this factor, and percentiles need several hundred transactions.
 BUCKET_TIMES: Final = 3
 
 APPEND: Final = "append, one after another"
@@ -74,7 +74,7 @@ def _appends(bench: Bench) -> Iterator[Row]:
             seconds = bench.size.transaction_seconds
             run_on_uvloop(_append(journal, target, seconds, measured))
 
-    # `_append` warms up the journal, which is a new one.
+    # `_append` warms up the journal itself, since each journal is new.
     yield from bench.rounds([APPEND], run, warm_up=lambda _: None)
 
 
@@ -126,7 +126,7 @@ def _figures(commits: list[float], meter: Meter) -> Run:
     thousands = len(commits) / 1000
     cpu = {figure: meter.counted[part] for part, figure in CPU.items() if part in meter.counted}
     figures |= {figure: each / thousands for figure, each in cpu.items()}
-    # Without that of the bucket's service.
+    # Excludes the CPU time of the bucket's service.
     figures[CPU_PER_1000] = sum(cpu.values()) / thousands
     if JOURNAL_PUT in meter.counted:
         for kind, figure in PUTS_PER_SECOND.items():

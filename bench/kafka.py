@@ -1,7 +1,8 @@
-"""Apache Kafka as a target: one KRaft node from the jars that bench/pom.xml names.
+"""Apache Kafka as a target: one KRaft node, run from the jars that bench/pom.xml names.
 
-Maven fetches the jars once into bench/out/kafka-VERSION; the data is in a temporary folder. By default, Kafka leaves
-writing to disk to the operating system. `FSYNC` syncs every append before it is acknowledged, as Lacuna always does.
+Maven fetches the jars once into bench/out/kafka-VERSION; the data is in a temporary folder. By default, Kafka lets the
+operating system decide when to write to disk. With `FSYNC`, Kafka syncs every append before acknowledging it, as Lacuna
+always does.
 """
 
 import re
@@ -30,7 +31,8 @@ START_SECONDS = 90.0
 STOP_SECONDS = 60.0
 FETCH_SECONDS = 480.0
 
-#: A single node cannot replicate. The other lines keep it from waiting for members and from creating topics by itself.
+#: A single node cannot replicate. The other lines keep the node from waiting for group members and from creating topics
+#: automatically.
 SINGLE_NODE = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -61,9 +63,8 @@ def version() -> str:
 
 
 def jars(release: str = "") -> Path:
-    """The folder with the broker's jars of a version, by default pom.xml's. They are fetched if missing. Raises
-    KafkaMissing.
-    """
+    """The folder with the broker's jars of a version, or else pom.xml's. Fetches them if missing. Raises
+    KafkaMissing."""
     release = release or version()
     return fetch(POM, JARS / f"kafka-{release}", f"-Dkafka.version={release}")
 
@@ -94,7 +95,7 @@ def fetch(pom: Path, folder: Path, *options: str) -> Path:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports on which nothing is listening now."""
+    """Ports on which nothing is currently listening."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:
@@ -187,7 +188,7 @@ class Kafka(Target):
 
 
 class KafkaTls(Kafka):
-    """A broker whose clients connect by TLS."""
+    """A broker whose clients connect over TLS."""
 
     def __init__(self, label: str = "kafka tls") -> None:
         super().__init__(label=label)

@@ -13,9 +13,9 @@ CONTROL_READY = "control plane: "
 
 
 class Lacuna(Target):
-    """`lacuna up` on a temporary folder; `options` are further options of the command.
+    """`lacuna up` on a temporary folder; `options` are further options for the command.
 
-    Without options, it has the defaults that users get: one worker, 128 MiB of cache, no wait before a flush.
+    Without options, the server has the defaults that users get: one worker, 128 MiB of cache, no wait before a flush.
     """
 
     def __init__(self, options: Sequence[str] = (), label: str = "lacuna") -> None:
@@ -76,7 +76,7 @@ class Lacuna(Target):
 
 
 class LacunaTls(Lacuna):
-    """`lacuna up` whose clients connect by TLS."""
+    """`lacuna up` with clients that connect over TLS."""
 
     def __init__(self, label: str = "lacuna tls") -> None:
         super().__init__(label=label)
@@ -95,7 +95,8 @@ class LacunaTls(Lacuna):
 
 
 class LacunaGrpc(Lacuna):
-    """`lacuna controlplane` and this many `lacuna agent`, connected by gRPC over TCP; `options` are the agents'.
+    """`lacuna controlplane` and several `lacuna agent` processes, connected by gRPC over TCP; `options` are for the
+    agents.
 
     Clients bootstrap from the first agent. The records are in the store at the URL `store`, or in the data folder.
     """
@@ -125,11 +126,11 @@ class LacunaGrpc(Lacuna):
 
     @property
     def journal(self) -> Sequence[str]:
-        """The control plane's options for the place of its journal."""
+        """The control plane's options that say where its journal is."""
         return [f"--data={self.data}"]
 
     def options_of(self, _number: int) -> Sequence[str]:
-        """The options of this agent, beside the addresses."""
+        """The options of this agent, in addition to its addresses."""
         return self._options
 
     def _run(self) -> None:

@@ -38,7 +38,7 @@ def measure_latency(
     """Measures the latencies of `count` records in ms and adds them to `measured`.
 
     The first second is discarded, because it includes connecting and InitProducerId. The consumer bootstraps from the
-    address `read_from`, if there is one.
+    address `read_from`, if one is given.
     """
     warm_up = RATE
     total = count + warm_up
@@ -63,7 +63,7 @@ def measure_latency(
 
 
 def send_stamped(client: Any, topic: str, total: int, rate: int) -> float:
-    """Sends records that begin with `STAMP`, the ns when they are sent, `rate` a second. Returns when the first was."""
+    """Sends `rate` records a second. Each begins with `STAMP`, its sending time in ns. Returns the first such time."""
     began = time.perf_counter()
     for index in range(total):
         while (remaining := began + index / rate - time.perf_counter()) > 0:

@@ -1,9 +1,9 @@
-"""The limits of each piece of work, which no change to Lacuna moves, and how near Lacuna is to them.
+"""The limits of each piece of work, which no change to Lacuna can move, and how close Lacuna comes to them.
 
-A limit applies to one figure of one piece of work, in the unit of that figure, and comes from the same run: from the
-speed of the disk and the memory (bench/machine.py), from the CPU that the client used for the work, from the same work
-on `bare`, which only answers, or, for aborted records, from reading as many with none aborted. If more than one was
-measured, the nearest counts. Work that is not listed here has no measured limit.
+A limit applies to one figure of one piece of work, in the unit of that figure, and comes from the same run. It comes
+from the speed of the disk and the memory (bench/machine.py), from the CPU time that the client used for the work, from
+the same work on `bare`, which only answers, or, for aborted records, from reading as many records with none aborted. If
+several limits were measured, the nearest one counts. Work that is not listed in this module has no measured limit.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,10 +22,10 @@ from bench.tiny import PRODUCE, READ, READ_AGAIN, REQUESTS
 from bench.transactions import TRANSACTIONS
 from bench.transactions import work_of as transactions_by
 
-#: A transaction of one producer waits for these steps one after another: partitions added, segment, its commit, the
+#: A transaction of one producer waits for these steps in turn: adding the partitions, the segment, its commit, the
 #: outcome.
 SYNCS_OF_A_TRANSACTION = 4
-#: A record can be read after these steps: segment, its commit.
+#: A record can be read after these steps: the segment, and its commit.
 SYNCS_OF_A_RECORD = 2
 #: A server copies each byte this many times: from the page cache, and to the socket.
 COPIES_OF_A_READ = 2
@@ -58,7 +58,7 @@ class End:
         return self.lacuna / self.value
 
     def is_nearer(self, other: "End") -> bool:
-        """Whether this limit leaves less room than another one of the same figure."""
+        """Whether this limit leaves less room than another limit of the same figure."""
         if self.limit.figure.better is Better.MORE:
             return self.value < other.value
         return self.value > other.value
@@ -79,7 +79,7 @@ def ends(results: Results, limits: Iterable[Limit] | None = None) -> list[End]:
 
 
 def _client(work: str, figure: Figure) -> Limit:
-    """A client that never waits. librdkafka uses CPU while it waits, so its best rate with any server counts."""
+    """A client that never waits. librdkafka uses CPU even while it waits, so its best rate with any server counts."""
 
     def value(results: Results) -> float | None:
         rows = (row for rows in results.sections.values() for row in rows if row.work == work)
@@ -117,7 +117,7 @@ def _clean(share: int, codec: str) -> Limit:
 
 
 def _speed(results: Results, name: str) -> float | None:
-    """One of the speeds of bench/machine.py. Results from before they were kept as numbers have none."""
+    """One of the speeds from bench/machine.py. Older results, from before speeds were stored as numbers, have none."""
     speeds: dict[str, float] = results.facts.get("speeds", {})
     return speeds.get(name)
 

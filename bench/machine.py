@@ -1,4 +1,4 @@
-"""Facts about the machine and the versions, so that figures can be compared. They name no hosts or people."""
+"""Facts about the machine and the versions, so that figures can be compared. The facts name no hosts or people."""
 
 import importlib.metadata
 import os
@@ -32,8 +32,7 @@ FRESH_COPY: Final = "fresh copy GB/s"
 
 
 def speeds() -> dict[str, float]:
-    """The speeds of the disk and the memory, by name: the best of several tries, since other load can only slow them
-    down.
+    """The speeds of the disk and memory, by name: the best of several tries, since other load can only reduce them.
 
     DISK is for sequential writing that ends with one fsync. APPEND and SYNC are for an fdatasync of 1 KiB that makes a
     file longer or lies within it. COPY is into memory that is already in use, and FRESH_COPY into new pages.
@@ -48,7 +47,7 @@ def speeds() -> dict[str, float]:
 
 
 def machine(measured: Mapping[str, float]) -> dict[str, str]:
-    """The processor, memory, system, and the disk under the data, as text by name, with the speeds by `speeds`."""
+    """The processor, memory, system and data disk, as text by name, with the speeds that `speeds` measured."""
     model = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
     memory = re.search(r"MemTotal:\s*(\d+) kB", Path("/proc/meminfo").read_text())
     return {
@@ -98,7 +97,7 @@ def _first_line(command: list[str]) -> str:
 
 
 def _file_system(path: str) -> str:
-    """The type of the file system that `path` is on; on tmpfs, an fsync costs nothing."""
+    """The type of the file system that contains `path`; on tmpfs, an fsync costs nothing."""
     found = ("", "unknown")
     for line in Path("/proc/mounts").read_text().splitlines():
         _, mount, kind, *_ = line.split()

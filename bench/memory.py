@@ -1,8 +1,8 @@
-"""Memory of the control plane, per extent and per aborted transaction, and of an agent that serves many consumers.
+"""Memory use of the control plane, per extent and per aborted transaction, and of an agent that serves many consumers.
 
 Everything is counted: the state, its segment table (with each extent alone in its object, the most expensive case), the
-view of the embedded agent, and a process that makes a snapshot at the same time. Bytes are resident memory, compared
-with a server whose log is empty.
+view of the embedded agent, and a process that makes a snapshot at the same time. Bytes are the resident memory beyond
+that of a server with an empty log.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,8 @@ SNAPSHOT_PROCESS = Figure("snapshot process bytes", Better.LESS)
 TOGETHER = Figure("bytes together", Better.LESS)
 RESIDENT = Figure("resident MiB", Better.LESS)
 CONSUMERS = 8
-#: Keeps the queues of the eight consumers small, since they share this process, whose memory is not measured.
+#: Keeps the eight consumers' queues small, since all of them are in this process. This process's memory is not
+#: measured.
 SMALL_QUEUE = {"queued.max.messages.kbytes": 16_384}
 MEBIBYTE = 1 << 20
 AN_EXTENT = "control plane, an extent"
@@ -58,7 +59,7 @@ def memory(bench: Bench) -> Iterator[Row]:
 
 
 def _control_plane(transactions: int, *, one_in: int) -> Run:
-    """Bytes per aborted transaction, each of one extent; if `one_in` is 2, a committed one follows each."""
+    """Bytes per aborted transaction of one extent; if `one_in` is 2, a committed transaction follows each."""
     with Prepared() as server:
         topic = Topics(server).create("memory")
         watch_all(server, topic)
@@ -83,7 +84,7 @@ def watch_all(server: Lacuna, topic: str) -> list[int]:
 
 
 def _agent(bench: Bench, size: int) -> Row:
-    """The peak memory of the server while several consumers each read everything, after a restart."""
+    """The server's peak memory while several consumers each read everything after a restart."""
     records = size // 1024
     with Lacuna() as server:
         topic = Topics(server).create("memory")

@@ -1,7 +1,7 @@
-"""The CPU time of reading a request and of writing its answer, for every API that is served.
+"""The CPU time for parsing a request and for writing its answer, for every API that agents serve.
 
-The messages are generated from their layouts, at the newest version that is served. A figure is the least of many
-repeats, because other load on the machine can only add to it.
+The messages are generated from their layouts, at the newest version that agents serve. A figure is the minimum of many
+repetitions, because other load on the machine can only increase it.
 """
 
 import time
@@ -23,7 +23,7 @@ WRITE = Figure("write µs", Better.LESS)
 SECONDS: Final = {"smoke": 0.002, "quick": 0.02, "full": 0.2}
 CALLS: Final = 200
 
-#: The lengths of a message's arrays, of those in their elements, and so on.
+#: The lengths of a message's arrays, of the arrays in their elements, and so on.
 Sizes = tuple[int, int, int]
 USUAL: Final[Sizes] = (2, 2, 2)
 #: By API key: the size's name, and the lengths.
@@ -73,7 +73,7 @@ def _run(api: Api[Any, Any], version: int, lengths: Sizes, seconds: float) -> Ru
 
 
 def made_up(struct: Struct, version: int, lengths: Sizes) -> Any:
-    """A value of a struct whose arrays have these lengths. Tagged fields have their defaults."""
+    """A value for a struct, with arrays of these lengths. Tagged fields have their defaults."""
     fields = zip(struct.make._fields, struct.fields, strict=True)
     return struct.make(
         **{

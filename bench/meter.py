@@ -1,4 +1,4 @@
-"""Measures the wall time, CPU time and reads of a server, and the load of other processes on the machine."""
+"""Measures a server's wall time, CPU time and reads, and the load from other processes on the machine."""
 
 import os
 import time
@@ -36,8 +36,8 @@ def process_tree(roots: Iterable[int]) -> set[int]:
 def cpu_seconds(pids: Iterable[int]) -> float:
     """The user and system time in seconds that these processes have used, including their ended threads.
 
-    It also includes the time of their ended children, which is only known in ticks. Otherwise, a concurrent snapshot
-    would seem to cost nothing, or even to give back time.
+    The time of their ended children is also included, although it is only known in ticks. Otherwise, a concurrent
+    snapshot would seem to cost nothing, or even to reduce the time.
     """
     total = 0
     ticks = 0
@@ -52,7 +52,7 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 
 def _cpu_clock(pid: int) -> int:
-    """The id of Linux's clock of a process's CPU time, as clock_getcpuclockid(3) returns it, which Python lacks."""
+    """The id of Linux's clock for a process's CPU time, as returned by clock_getcpuclockid(3), which Python lacks."""
     return (~pid << 3) | _CPUCLOCK_SCHED
 
 
@@ -69,14 +69,14 @@ def thread_seconds() -> dict[int, float]:
 def read_bytes(pids: Iterable[int]) -> int:
     """The bytes that these processes have read: from files (even from the page cache), by sendfile, and from sockets.
 
-    This is `rchar` of /proc/PID/io. A consumer sends little, so during its reads this is what the server reads from its
-    store.
+    The number is `rchar` in /proc/PID/io. A consumer sends little, so while it reads, nearly all these bytes come from
+    the server's store.
     """
     return sum(int(line.split()[1]) for line in _lines(pids, "io", "rchar:"))
 
 
 def resident_bytes(pids: Iterable[int], *, peak: bool = False) -> int:
-    """The resident memory of these processes in bytes; with `peak`, the sum of the most that each has ever held."""
+    """The resident memory of these processes in bytes; with `peak`, the sum of each process's maximum so far."""
     name = "VmHWM:" if peak else "VmRSS:"
     return sum(int(line.split()[1]) * 1024 for line in _lines(pids, "status", name))
 
@@ -90,7 +90,7 @@ def _lines(pids: Iterable[int], file: str, start: str) -> Iterator[str]:
 
 
 def machine_ticks() -> tuple[int, int]:
-    """The (busy, total) ticks of all cores. Time that the hypervisor gave to others counts as busy."""
+    """The (busy, total) ticks of all cores. Time that the hypervisor gave to other machines counts as busy."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return sum(fields) - fields[3] - fields[4], sum(fields)
 
@@ -140,5 +140,5 @@ class Meter:
         others = (busy - self._busy) * TICK_SECONDS - own - self.server_cpu_seconds
         total = max((everything - self._all) * TICK_SECONDS, TICK_SECONDS)
         self.others_percent = max(0.0, 100 * others / total)
-        # Without the server's process ids, it cannot be distinguished from other load.
+        # Without the server's process ids, the server cannot be distinguished from other load.
         self.grain_percent = 100 * 2 * TICK_SECONDS / total if pids else 100.0

@@ -1,8 +1,8 @@
 """A million uncompacted aborted transactions: the costs of a restart, of metadata, and of fetching.
 
-Each has one batch, in one of 4 partitions. In one arrangement, they follow each other, so that their dead ranges merge.
-In the other, a committed one follows each, so that nothing merges. Their objects do not exist, so they must not be
-read.
+Each transaction has one batch, in one of 4 partitions. In one arrangement, aborted transactions follow each other, so
+that their dead ranges merge. In the other, a committed transaction follows each aborted one, so that nothing merges.
+The objects do not exist, so the transactions must not be read.
 """
 
 import time
@@ -30,16 +30,14 @@ FETCHES = 9
 
 
 def million(bench: Bench) -> Iterator[Row]:
-    """Yields a row with the transactions in a row, and one with them between committed ones."""
+    """Yields a row for consecutive aborted transactions, and a row for aborted transactions between committed ones."""
     count = AMOUNTS[bench.size.name]
     yield Row(f"{count:,} aborted in a row", "lacuna", [_measure(count, one_in=1)])
     yield Row(f"{count:,} aborted between committed", "lacuna", [_measure(count, one_in=2)])
 
 
 def _measure(count: int, *, one_in: int) -> Run:
-    """Measures one arrangement. With committed transactions in between, only the end is fetched, since they cannot be
-    read.
-    """
+    """Measures one arrangement. If it has committed transactions, only the end is fetched: they cannot be read."""
     with Prepared() as server:
         topic = Topics(server).create("million")
         watch_all(server, topic)

@@ -1,7 +1,8 @@
 """The control plane's state machine under load, in this process: real commands, without disk or sockets.
 
-It times each step of a command, and writes a journal of any number of transactions within seconds. Their extents name
-objects that were never written. So such partitions can be planned, and fetched at their ends, but not read.
+This module times each step of a command, and writes a journal with any number of transactions within seconds. The
+extents name objects that were never written, so fetches of such partitions can be planned, and answered at the
+partitions' ends, but the records cannot be read.
 """
 
 import asyncio
@@ -52,9 +53,10 @@ class Producer:
 
 
 class Plane:
-    """A state machine, the journal records not taken yet, and the seconds of each step of each command.
+    """A state machine, the journal records that have not been taken yet, and the seconds of each step of each command.
 
-    It starts from `state` if given. Records are kept if `journal`; times are kept while `samples` is a dictionary.
+    The state machine starts from `state` if given. Records are kept if `journal`; times are kept while `samples` is a
+    dictionary.
     """
 
     def __init__(self, state: machine.State | None = None, *, journal: bool = False) -> None:
@@ -80,7 +82,7 @@ class Plane:
         return reply.topics_created.topics[0].topic_id
 
     def watch(self, topic_id: bytes, partition: int) -> PartitionView:
-        """A view of a partition as an agent has it, which later commands keep current."""
+        """A partition's view as agents have it; later commands keep it current."""
         view = PartitionView(topic_id, partition, NoFeed())
         view.apply(self.state.watch((topic_id, partition)))
         self.views[topic_id, partition] = view
@@ -109,7 +111,7 @@ class Plane:
         self.do(f"CommitSegment, {len(keys)}", Command(commit_segment=committed))
 
     def end(self, producer: Producer, *, committed: bool) -> None:
-        """Ends the transaction with an EndTxn as before KIP-890."""
+        """Ends the transaction with an EndTxn in the form used before KIP-890."""
         ended = EndTxn(
             transactional_id=producer.transactional_id,
             producer_id=producer.producer_id,
@@ -132,7 +134,7 @@ class Plane:
         return decision.reply
 
     def leave(self) -> None:
-        """Releases the lease, so that no client is sent to this agent, which does not exist."""
+        """Releases the lease, so that no client is sent to this agent, which does not really exist."""
         self.do("leave", Command(release_lease=ReleaseLease(lease_id=self._lease_id)))
 
     def microseconds(self, name: str) -> dict[str, float]:
@@ -147,7 +149,7 @@ class Plane:
         return taken
 
     def _follow(self, decision: Decision) -> tuple[float, float, float, float]:
-        """Replays and serializes the records, takes the changes, and applies them. Returns the seconds of each."""
+        """Replays and serializes the records, takes the changes, and applies them. Returns the seconds of each step."""
         clock = time.perf_counter
         replaying = serializing = 0.0
         for record in decision.records:
@@ -194,7 +196,7 @@ class Plane:
 
 
 def initialize(transactional_id: str, timeout_ms: int) -> Command:
-    """The command that gives a new producer of an id its producer id."""
+    """The command that gives a new producer with a transactional id its producer id."""
     wanted = InitProducerId(
         has_transactional_id=True,
         transactional_id=transactional_id,
@@ -208,9 +210,9 @@ def initialize(transactional_id: str, timeout_ms: int) -> Command:
 def small_transactions(
     plane: Plane, topic_id: bytes, partitions: int, count: int, *, one_in: int = 1
 ) -> Iterator[None]:
-    """Makes `count` aborted transactions of one batch, in the partitions in turn, and yields after each.
+    """Makes `count` aborted transactions of one batch, cycling through the partitions, and yields after each.
 
-    If `one_in` is 2, each is followed by an additional, committed one.
+    If `one_in` is 2, each aborted transaction is followed by an additional, committed one.
     """
     producer = plane.producer("bench-small")
     for number in range(count):

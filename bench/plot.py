@@ -1,8 +1,8 @@
 """Draws the picture of the README: the cost of aborted records for a reader of committed ones.
 
-Its two panels show, over the share of aborted records, the committed records per second, and the bytes moved per
-committed record, over the wire and out of the store. The colours stand out from a white page and from a black one; the
-background is transparent.
+Its two panels are plotted over the share of aborted records. One shows the committed records per second; the other
+shows the bytes moved per committed record, over the wire and out of the store. The colours stand out on white and on
+black pages; the background is transparent.
 """
 
 from collections.abc import Iterator, Sequence

@@ -60,9 +60,9 @@ class Prepared(Lacuna):
             time.sleep(0.1)
 
     def snapshot(self) -> int:
-        """Restarts the server with a snapshot of everything. Returns the peak memory in bytes of making it.
+        """Restarts the server with a snapshot of everything. Returns the peak memory, in bytes, of making the snapshot.
 
-        Raises BenchError if that fails.
+        Raises BenchError if the snapshot fails.
         """
         self._end()
         try:

@@ -53,7 +53,7 @@ class Process:
 
     @property
     def said(self) -> str:
-        """The last lines that it has written."""
+        """The last lines that the process has written."""
         return "\n".join(self._lines)
 
     def _read(self) -> None:
@@ -72,7 +72,7 @@ class Process:
             self._process.stdin.close()
 
     def kill(self) -> None:
-        """Ends the process with SIGKILL, if it still runs."""
+        """Ends the process with SIGKILL if it is still running."""
         self._process.kill()
         self._process.wait()
         self._close()

@@ -29,7 +29,7 @@ TUNED: dict[str, Any] = {
     "queued.max.messages.kbytes": 1_048_576,
 }
 
-#: Makes the server quickly report the end of a partition, an answer without records. Answers with data never wait.
+#: Makes the server report the end of a partition (an answer without records) quickly. Answers with data never wait.
 ENDS_SOON: dict[str, Any] = {"fetch.wait.max.ms": 50}
 
 _STATISTICS_MS = 50
@@ -64,7 +64,7 @@ class _Statistics:
 
     @property
     def received_bytes(self) -> int:
-        """All bytes that the client's connections received, including the protocol's overhead."""
+        """All bytes that the client's connections received, including protocol overhead."""
         return int(json.loads(self._last)["rx_bytes"])
 
 

@@ -39,12 +39,12 @@ END = "<!-- end of what `make bench` writes -->"
 
 
 def number(value: float) -> str:
-    """A number as text: rounded to three digits, or to a whole number from 100 on."""
+    """A number as text: rounded to three digits or, from 100 on, to a whole number."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def spread_of(spread: Spread) -> str:
-    """A spread as text: the median and, in brackets, the least and the most, unless all are the same."""
+    """A spread as text: the median and, in brackets, the minimum and the maximum, unless all are the same."""
     median, least, most = (number(each) for each in (spread.median, spread.least, spread.most))
     return median if least == median == most else f"{median} ({least}–{most})"
 
@@ -161,7 +161,7 @@ def page_part(results: Results, verdicts: Sequence[Verdict]) -> str:
 
 
 def rewrite(page: Path, part: str, begin: str = BEGIN, end: str = END) -> None:
-    """Replaces the text between the markers of `page` by `part`. Raises ValueError if they are missing."""
+    """Replaces the text between the markers in `page` with `part`. Raises ValueError if the markers are missing."""
     text = page.read_text()
     before, found, rest = text.partition(begin)
     _, ended, after = rest.partition(end)

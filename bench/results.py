@@ -37,7 +37,7 @@ class Results:
         return None if spread is None else spread.median
 
     def save(self, path: Path) -> None:
-        """Writes the results as JSON: every run, and the medians for the convenience of readers."""
+        """Writes the results as JSON: every run, and the medians for readers' convenience."""
         path.parent.mkdir(parents=True, exist_ok=True)
         figures = {
             figure.name: figure.better.value

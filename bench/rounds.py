@@ -33,12 +33,12 @@ REST_WAIT_SECONDS = 15.0
 class Size:
     """The amount of work of a benchmark run.
 
-    Servers are warmed up for `warm_seconds`. Those that warm up slowly take `slow_warm_seconds`, and
-    `slow_warm_records` of each kind, unless the sections' own warm-ups have many. A noisy run is repeated up to
-    `repeats` times, until repetitions have taken `repeat_seconds` in all. A log has `abort_transactions`, or more, up
-    to `transactions_at_most`, if fewer than `committed_transactions` of them would be committed. With
-    `default_consumer`, topics are also read with librdkafka's defaults, which matter for topics larger than its queue
-    of 64 MiB.
+    Servers are warmed up for `warm_seconds`. Servers that warm up slowly get `slow_warm_seconds`, and
+    `slow_warm_records` of each kind, unless the sections' own warm-ups have many records. A noisy run is repeated up to
+    `repeats` times, until repetitions have taken `repeat_seconds` in total. A log has `abort_transactions`
+    transactions, or more (up to `transactions_at_most`) if fewer than `committed_transactions` of them would be
+    committed. With `default_consumer`, topics are also read with librdkafka's defaults, which matter for topics larger
+    than librdkafka's queue of 64 MiB.
     """
 
     name: str
@@ -256,7 +256,7 @@ class Bench:
         kept: list[tuple[Target, Measured]],
         rows: dict[str, list[Row]],
     ) -> None:
-        """Repeats the noisy runs in `kept`, also in turn. The quieter of two tries takes the place of the first."""
+        """Repeats the noisy runs in `kept`, again in turn. The quieter of two tries is kept."""
         for _ in range(self.size.repeats):
             for place, (target, before) in enumerate(kept):
                 if before.excess_percent > 0 and self._patience.seconds > 0:

@@ -136,7 +136,7 @@ def now() -> str:
 
 
 def exit_on_signal(number: int, frame: object) -> None:
-    """Ends the run like Ctrl-C: the servers are ended and their data is deleted."""
+    """Ends the run as Ctrl-C does: the servers are stopped and their data is deleted."""
     raise SystemExit(128 + number)
 
 
@@ -209,7 +209,7 @@ def _start(stack: ExitStack, arguments: argparse.Namespace) -> Iterator[Target]:
 
 
 def print_facts(results: Results, *groups: str) -> None:
-    """Prints these groups of facts, a fact a line."""
+    """Prints these groups of facts, one fact per line."""
     for group in groups:
         for name, value in results.facts[group].items():
             print(f"{name}: {value}", flush=True)
@@ -241,7 +241,7 @@ def _conclude(results: Results, before: Results | None) -> None:
 
 
 def _keep(results: Results) -> None:
-    """Makes this the run that later ones are compared with, and updates the tables and pictures in docs/."""
+    """Makes this run the one that later runs are compared with, and updates the tables and pictures in docs/."""
     from bench import scale_plot
     from bench.plot import draw
 

@@ -49,7 +49,7 @@ COMMANDS = ("AddPartitionsToTxn", "CommitSegment, 4", "EndTxn, commit", "EndTxn,
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The seconds of each load, the sizes to try of each kind, and the extents for timing the state machine."""
+    """The seconds of each load, the sizes to try for each kind, and the extents for timing the state machine."""
 
     seconds: float
     sizes: dict[str, tuple[int, ...]]
@@ -121,7 +121,7 @@ def _partitions(bench: Bench, size: int, seconds: float) -> Run:
 
 
 def _connections(bench: Bench, size: int, seconds: float) -> Run:
-    """Measures with `size` - 1 other connections, which sent one request and stay open."""
+    """Measures with `size` - 1 other connections, each of which has sent one request and stays open."""
     with Lacuna() as server, ExitStack() as others:
         topic = Topics(server).create("scale")
         fill(server, topic, PARTITIONS)

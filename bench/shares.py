@@ -1,7 +1,7 @@
 """Share groups (KIP-932): members fetch up to 500 records and acknowledge them, until all records are accepted.
 
-The members are clients of Lacuna's own wire code, one thread each. They do not decode records, so their CPU hardly
-counts. They wait for each acknowledgement, and its time is measured.
+The members are clients built on Lacuna's own wire code, one thread each. They do not decode records, so they use little
+CPU. They wait for each acknowledgement, and the waiting time is measured.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _GROUP = 32
 
 
 def work_of(members: int) -> str:
-    """The name of the work of so many members."""
+    """The name of the work for this number of members."""
     return f"share group of {members}"
 
 
@@ -139,7 +139,7 @@ class _Member:
     async def _fetch(
         self, connection: KafkaConnection, epoch: int, topic_id: bytes, partitions: list[int]
     ) -> dict[int, list[wire.AcknowledgementBatch]]:
-        """Return how to accept what was acquired, by partition."""
+        """Return the acknowledgements that accept the acquired records, by partition."""
         topics = [wire.FetchTopic(topic_id, [wire.FetchPartition(index) for index in partitions])]
         answer = await connection.ask(
             wire.SHARE_FETCH_REQUEST,

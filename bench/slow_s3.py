@@ -1,13 +1,13 @@
-"""An S3 service as slow as one in the cloud: a proxy that delays each request, with the tail that S3 has.
+"""An S3 service as slow as one in the cloud: a proxy that delays each request, with the same latency tail as S3.
 
     python -m bench.slow_s3 --listen 127.0.0.1:9000 --to http://127.0.0.1:5000 [--seed N]
 
 The time of a request is drawn when it arrives. Times are log-normal, and each kind of request has a sequence of its
 own: a seed and an order of requests always give the same times. As in S3, a PUT takes effect near the end of its time.
-The service therefore gets a request after nine tenths of its time, and the answer leaves when the time is over. A
-service that needs more than the last tenth adds to the time.
+The proxy therefore passes a request on after nine tenths of its time, and returns the answer when the time is over. If
+the service needs more than the last tenth, the request takes longer.
 
-It speaks plain HTTP/1.1 with `Content-Length` in requests, as boto3 does.
+The proxy speaks plain HTTP/1.1 with `Content-Length` in requests, as boto3 does.
 """
 
 import argparse
@@ -89,7 +89,7 @@ class SlowS3:
 
 
 class Proxy:
-    """Passes requests on to `host` and `port`. Each connection of a client has one to the service."""
+    """Passes requests on to `host` and `port`. Each client connection has its own connection to the service."""
 
     def __init__(
         self,

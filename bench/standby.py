@@ -1,9 +1,9 @@
-"""How soon a standby is ready if the state is large, and how soon it leads after the leader was killed.
+"""How soon a standby with a large state is ready, and how soon it leads after the leader was killed.
 
 Every extent is alone in its object, which is the most expensive case. The journal is in PostgreSQL, and in moto's
 bucket. It begins with a snapshot, followed by `LATER` records, somewhat fewer than trigger another snapshot, as
-transactions of one batch leave them: `TOGETHER` transactions in an append. Times begin with the start of the process,
-and with the kill. The lease of `LEASE_SECONDS` is part of a takeover.
+transactions of one batch leave them: `TOGETHER` transactions in an append. The two times start when the process starts,
+and when the leader is killed. A takeover includes the lease of `LEASE_SECONDS`.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class Place:
 
 
 def standby(bench: Bench) -> Iterator[Row]:
-    """Yields two rows for each place: after a snapshot, and after that with later records."""
+    """Yields two rows for each place: one for a snapshot alone, and one for a snapshot with later records."""
     use_credentials()
     extents = AMOUNTS[bench.size.name]
     later = LATER * extents // AMOUNTS["full"]
@@ -163,7 +163,7 @@ def _position(status: ControlPlaneStatus, address: str) -> int:
 
 
 def _wait(process: Process, is_so: Callable[[ControlPlaneStatus], bool]) -> ControlPlaneStatus:
-    """Asks a control plane until its answer is as expected. Raises BenchError."""
+    """Queries a control plane until its answer is as expected. Raises BenchError."""
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         status = asyncio.run(ask_status(process.value))

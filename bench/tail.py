@@ -46,7 +46,9 @@ def _write(target: Target, topic: str, records: int) -> tuple[int, ...]:
     consumed = consume(target, topic)
     consumed.check(committed)
     if write(target, topic, records // RECORDS, 100):
-        raise BenchError("records of the tail were committed, although the tail should be aborted")
+        raise BenchError(
+            "records of the tail were committed, although the tail should have been aborted"
+        )
     return consumed.positions
 
 

@@ -1,4 +1,4 @@
-"""What second attempts at slow requests do to the tail of S3: times of GETs and PUTs, and how many requests they add.
+"""How second attempts at slow requests change S3's latency tail: the times of GETs and PUTs, and the added requests.
 
     python -m bench.tail_of_s3
 
@@ -20,19 +20,19 @@ from lacuna.logstore.objects.s3 import S3Store
 BYTES = 64 << 10
 CALLS = 1000
 AT_ONCE = 2
-#: The first calls, from which the store learns when a request is slow.
+#: The number of first calls, from which the store learns when a request counts as slow.
 WARM_UP_CALLS = 200
 
 
 class _Unknown(Latencies):
-    """Does not learn when a request is slow."""
+    """Does nothing, so that the store does not learn when a request counts as slow."""
 
     def add(self, kind: Kind, seconds: float) -> None:
         """Forget it."""
 
 
 def without_second_attempts(store: S3Store) -> S3Store:
-    """The same store, which makes slow requests only once from now on."""
+    """The same store, which from now on makes no second attempts at slow requests."""
     store._attempts.latencies = _Unknown()
     return store
 

@@ -19,8 +19,9 @@ TIMEOUT_SECONDS = 30.0
 class Target(ABC):
     """A server, as a context manager. It is started on entry; on exit, it is ended and its data is deleted.
 
-    `label` names it in tables; `settings` describes how it runs. `warms_slowly`: it may become faster for a long time,
-    as a JVM does. `authority` is the path of the certificate that clients trust, if they connect by TLS.
+    `label` names it in tables; `settings` describes how it runs. `warms_slowly` means that the server may become faster
+    for a long time, as a JVM does. `authority` is the path of the certificate that clients trust, if they connect by
+    TLS.
     """
 
     label: str
@@ -73,7 +74,7 @@ class Target(ABC):
 
 
 class Foreign(Target):
-    """A server that was not started by the benchmark, and is not ended by it."""
+    """A server that the benchmark neither starts nor stops."""
 
     warms_slowly = True
 
@@ -139,7 +140,7 @@ class Topics:
 class Bare(Target):
     """`bench.bare_server`, which keeps batches in memory and checks nothing.
 
-    It only answers requests, so its rates are the limit of the client and of Python.
+    The server only answers requests, so its rates are the limit of the client and of Python.
     """
 
     label = "bare"

@@ -1,7 +1,7 @@
 """Throughput of producing and of reading the produced records: 1 KiB records on 4 partitions, idempotent, acks=all.
 
-Reads are read_committed, and the first after the server has emptied its caches: once with librdkafka's defaults, and
-once with a larger queue ("tuned").
+Reads use read_committed, and are the first after the server has emptied its caches: one read with librdkafka's
+defaults, and one with a larger queue ("tuned").
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ READ_TUNED = "read_committed, tuned"
 
 
 def work_of(work: str, codec: str) -> str:
-    """The name of the row for this work, one of PRODUCE, READ and READ_TUNED, and this codec."""
+    """The name of the row for this codec and this work, which is PRODUCE, READ or READ_TUNED."""
     return f"{work}, {codec}"
 
 

@@ -1,7 +1,7 @@
 """Batches of one record of 100 bytes, as tiny producers send them: writes one per request, and reads them.
 
-They are read twice: first after the server has emptied its caches, then again. Both happen within a minute of writing,
-before Lacuna begins to merge them.
+The batches are read twice: once after the server has emptied its caches, and then once more. Both reads happen within a
+minute of writing, before Lacuna begins to merge the batches.
 """
 
 from collections.abc import Iterator

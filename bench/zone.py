@@ -1,4 +1,4 @@
-"""The reads of a zone's agents from S3 for consumers, alone and together: GETs per GiB of the topic.
+"""The reads that a zone's agents make from S3 for consumers, alone and together: GETs per GiB of the topic.
 
 One agent in another zone writes everything, so that each object has slices of all partitions. Then only the agents of
 the zone run, with cold caches, and ten consumers read everything at the same time.
@@ -38,7 +38,7 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The MiB to write, the number of partitions, how many MiB at a time, and the numbers of agents to try.
+    """The MiB to write, the number of partitions, the MiB written at a time, and the numbers of agents to try.
 
     One of `killed_of` agents is killed.
     """
@@ -80,20 +80,20 @@ class ZoneAgents(LacunaGrpc):
         self._listen = self._listens[0]
 
     def kill(self, number: int) -> None:
-        """Kills an agent as a failure of its machine would."""
+        """Kills an agent, as if its machine had failed."""
         self._processes.pop(number).kill()
 
 
 @dataclass(slots=True)
 class Reading:
-    """The progress of one consumer: its records, and the longest time without any between the first and the last."""
+    """The progress of one consumer: its number of records, and the longest pause between two records."""
 
     records: int = 0
     longest_pause: float = 0.0
     _last: float = field(default=0.0)
 
     def took(self, count: int) -> None:
-        """Records that records have come."""
+        """Notes that records have arrived."""
         now = time.perf_counter()
         if self.records:
             self.longest_pause = max(self.longest_pause, now - self._last)
@@ -166,7 +166,7 @@ def _in_threads(
 
 
 def _kill_an_agent(server: ZoneAgents, topic: str, amount: Amount) -> list[Reading]:
-    """Kills the last agent once a hundredth of everything was read, when most of it has not been read yet."""
+    """Kills the last agent once a hundredth of everything has been read, while most is still unread."""
     few = CONSUMERS * amount.mebibytes * 1024 // 100
 
     def kill(readings: list[Reading]) -> None:

@@ -1,10 +1,10 @@
 """Compares `lacuna.read` with other ways to read a topic in Python: `python -m bench.pipeline.arrow`.
 
-Everything runs on one core: the reader, and the server if one takes part. A log has 1 GiB of records of 1 KiB (`--mib`
-for less), some of them aborted. The others are a loop of confluent_kafka's `poll`, over Lacuna and over Apache Kafka,
-which makes the same Arrow batches; Spark's Kafka source, which counts the records and their bytes; and pyarrow, which
-reads the same rows from a Parquet file with the same codec. A figure is the least CPU time of several rounds, reader
-and server together, because other work on the machine makes wall times longer.
+Everything runs on one core: the reader and, if there is one, the server. A log has 1 GiB of records of 1 KiB (`--mib`
+for less), some of them aborted. The other ways are a loop over confluent_kafka's `poll`, with Lacuna and with Apache
+Kafka, which makes the same Arrow batches; Spark's Kafka source, which counts the records and their bytes; and pyarrow,
+which reads the same rows from a Parquet file with the same codec. A figure is the minimum CPU time over several rounds,
+for reader and server together, because other work on the machine makes wall times longer.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from bench.rounds import Bench
 from bench.sections import KAFKA, LACUNA
 from bench.target import PARTITIONS, Target
 
-#: Codec, and share of aborted records in percent, of each log.
+#: The codec of each log, and its share of aborted records in percent.
 LOGS = (("none", 0), ("lz4", 0), ("none", 90), ("lz4", 90))
 Log = tuple[str, int]
 TYPES = (pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.binary())
@@ -42,14 +42,14 @@ TYPES = (pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.binary())
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to read a log: `read` returns the number of records. `pids`, and their children, take part in it."""
+    """A way to read a log: `read` returns the number of records. `pids` and their child processes take part."""
 
     name: str
     read: Callable[[], int]
     pids: tuple[int, ...] = ()
 
     def cpu(self) -> float:
-        """The CPU time of all that takes part, so far."""
+        """The CPU time used so far by all processes that take part."""
         return time.process_time() + cpu_seconds(process_tree(self.pids) if self.pids else ())
 
 
@@ -57,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mib", type=int, default=1024, help="records of a log, in MiB")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--spark", action="store_true", help="measure Spark's Kafka source, too")
+    parser.add_argument("--spark", action="store_true", help="also measure Spark's Kafka source")
     given = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     with ExitStack() as stack:
@@ -110,7 +110,7 @@ def _ways(
 
 
 def _compare(ways: list[Way], log: Log, given: argparse.Namespace) -> None:
-    """Prints a line for each way: its least CPU and wall time after a round that does not count, and its ratio."""
+    """Prints a line for each way: its minimum CPU and wall times after a discarded first round, and its ratio."""
     codec, share = log
     print(f"\n{given.mib} MiB, {codec}, {share} % aborted", flush=True)
     first: tuple[int, float] | None = None

@@ -1,8 +1,9 @@
 """Reads the committed records of a topic as a batch: counts them, and sums up the lengths of their values.
 
-The topics are a clean one, from one producer with the usual settings, and logs of transactions of 100 records over 4
-partitions of which a share is aborted, as in bench/aborts.py. Rates count committed values only. The first two runs are
-discarded, and the page cache is warm. Lacuna has already done its merges, which it does a minute after writing.
+One topic is clean, written by one producer with the usual settings. The other topics have transactions of 100 records
+over 4 partitions, of which a share is aborted, as in bench/aborts.py. Rates count only committed values. The first two
+runs are discarded, and the page cache is warm. Lacuna has already merged the small extents, which happens a minute
+after writing.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,8 @@
 """Compaction of lz4 batches to lz4 batches, in MB of stored bytes read per second and core.
 
-The input is transactions of 100 records over 4 partitions, either all committed or half of them aborted. Aborted bytes
-are neither read nor counted. Every run has its own topic. "values" counts the bytes of values that the producer wrote.
+The input consists of transactions of 100 records over 4 partitions, either all committed or half of them aborted.
+Aborted bytes are neither read nor counted. Every run has its own topic. "values" counts the bytes of the values that
+the producer wrote.
 """
 
 from collections.abc import Iterator

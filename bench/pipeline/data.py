@@ -1,4 +1,4 @@
-"""Fills topics with the usual producer settings, and finds out the size of the producer's batches."""
+"""Fills topics using the usual producer settings, and determines the size of the producer's batches."""
 
 import json
 import time
@@ -21,7 +21,7 @@ _SETTLES_WITHIN = 300.0
 
 
 class _Batches:
-    """Counts the batches in librdkafka's statistics, each of its windows once."""
+    """Counts the batches in librdkafka's statistics, using each statistics window once."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic

@@ -1,7 +1,7 @@
 """Compares the pipeline with Spark's own Kafka source: `python -m bench.pipeline.run`, or `make bench-pipeline`.
 
-Lacuna and Apache Kafka hold the same records, and one Spark reads them from each in turn, as bench/rounds.py
-describes. Prints a table per section and which goals are met; writes all runs as JSON.
+Lacuna and Apache Kafka hold the same records, and the same Spark session reads them from each in turn, as
+bench/rounds.py describes. Prints a table per section and the goals that are met; writes all runs as JSON.
 """
 
 import argparse
@@ -113,7 +113,7 @@ def _compares(section: str) -> bool:
 
 
 def _rows(name: str, pipeline: PipelineBench) -> Iterator[Row]:
-    """The rows of a section. Raises BenchError also for what fails in Spark or in the pipeline."""
+    """The rows of a section. Raises BenchError, even for errors in Spark or in the pipeline."""
     section, _ = SECTIONS[name]
     try:
         with job_errors():

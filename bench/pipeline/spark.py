@@ -1,4 +1,4 @@
-"""A Spark session for both sources, Lacuna's and Spark's own for Apache Kafka, and one for the commands.
+"""A Spark session for both sources (Lacuna's, and Spark's own for Apache Kafka), and a session for the commands.
 
 The sources share the JVM, its two cores, and the Python workers; only `format` differs.
 """
@@ -89,7 +89,7 @@ def open_spark(*, compares: bool, with_kafka: bool) -> Iterator[Spark]:
 
 
 def _end_jvm() -> None:
-    """Ends the JVM, which the next session of this process would otherwise use again."""
+    """Ends the JVM, which the next session in this process would otherwise reuse."""
     gateway: Any = SparkContext._gateway
     if gateway is not None:
         SparkContext._gateway = SparkContext._jvm = None
@@ -99,7 +99,7 @@ def _end_jvm() -> None:
 
 
 class WithSpark(Target):
-    """A server and the Spark that reads from it, measured together, so that neither counts as other load."""
+    """A server and the Spark session that reads from it, measured together so that neither counts as other load."""
 
     def __init__(self, target: Target, spark: Spark) -> None:
         self.label, self.settings = target.label, target.settings

@@ -1,7 +1,7 @@
 """Streaming latency at 1,000 records a second and a trigger per second, from produce() to arrival in foreachBatch.
 
-It is counted in trigger intervals. A row has arrived when the Python driver has the rows of its batch. The first
-seconds, which include the query's start, are discarded.
+Latency is given in trigger intervals. A row has arrived when the Python driver has the rows of the row's batch. The
+first seconds, which include the query's start, are discarded.
 """
 
 import tempfile

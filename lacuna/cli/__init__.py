@@ -5,7 +5,8 @@ import gc
 
 def main() -> None:
     """Entry point of the `lacuna` command. Ctrl-C ends it without a traceback, even during its imports."""
-    # Imported modules are never garbage. With Python's own threshold, the collector takes an eighth of the import time.
+    # Imported modules are never garbage. With Python's default threshold, the collector takes an eighth of the import
+    # time.
     gc.set_threshold(50_000)
     try:
         from lacuna.cli.app import main as run

@@ -1,4 +1,4 @@
-"""`lacuna acls`: list, add, remove. Options have the same names as those of Kafka's kafka-acls.sh."""
+"""`lacuna acls`: list, add, remove. The options have the same names as in Kafka's kafka-acls.sh."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from lacuna.operating.kafka import KafkaConnection
 from lacuna.wire.messages import security as wire
 
 _HEADINGS: Final = ("principal", "permission", "operation", "resource", "name", "pattern", "host")
-#: The operations on topics that a producer needs, and a consumer.
+#: The operations that a producer needs on topics, and those that a consumer needs.
 _PRODUCES: Final = (Operation.WRITE, Operation.DESCRIBE, Operation.CREATE)
 _CONSUMES: Final = (Operation.READ, Operation.DESCRIBE)
 
@@ -37,11 +37,11 @@ Pattern = Annotated[
     str,
     option(
         "--resource-pattern-type",
-        help="Whether the names are literal or prefixed. To list or remove, also match (all that apply to a name) or "
-        "any.",
+        help="Whether the names are literal or prefixed. When listing or removing "
+        "ACLs, also: match (all that apply to a name) or any.",
     ),
 ]
-#: Resource type and name.
+#: A resource type and a resource name.
 _Resource = tuple[ResourceType, str]
 
 
@@ -49,9 +49,9 @@ _Resource = tuple[ResourceType, str]
 class Resources:
     """The options that name resources."""
 
-    topic: Annotated[Names, option(help="Name of a topic, * for all.")] = None
-    group: Annotated[Names, option(help="ID of a group, * for all.")] = None
-    transactional_id: Annotated[Names, option(help="A transactional id, * for all.")] = None
+    topic: Annotated[Names, option(help="Name of a topic, or * for all topics.")] = None
+    group: Annotated[Names, option(help="ID of a group, or * for all groups.")] = None
+    transactional_id: Annotated[Names, option(help="A transactional id, or * for all.")] = None
     cluster: Annotated[bool, option(help="The cluster itself.")] = False
 
     def named(self) -> list[_Resource]:
@@ -70,16 +70,16 @@ class Change:
 
     allow_principal: Annotated[
         Names,
-        option(help="Principal that is allowed, such as User:alice; User:* for every principal."),
+        option(help="Principal to allow, such as User:alice; User:* for every principal."),
     ] = None
     deny_principal: Annotated[
-        Names, option(help="Principal that is denied, whatever other ACLs allow.")
+        Names, option(help="Principal to deny, whatever other ACLs allow.")
     ] = None
     allow_host: Annotated[
-        Names, option(help="Address from which the principal is allowed. Default: any.")
+        Names, option(help="Address from which the principal is allowed. Default: any address.")
     ] = None
     deny_host: Annotated[
-        Names, option(help="Address from which the principal is denied. Default: any.")
+        Names, option(help="Address from which the principal is denied. Default: any address.")
     ] = None
     operation: Annotated[
         Names,
@@ -121,7 +121,7 @@ class Change:
                 yield resource, operation
 
     def required_resources(self, problem: str) -> list[_Resource]:
-        """Return the named resources. Raises UserError with the problem if there is none."""
+        """Return the named resources. Raises UserError with `problem` if none is named."""
         return self.resources.named() or fail(
             f"{problem}: name one with --topic, --group, --transactional-id or --cluster"
         )
@@ -131,14 +131,14 @@ class Change:
 @asynchronous
 async def list_acls(
     principal: Annotated[
-        Names, option(help="Only ACLs of this principal, such as User:alice.")
+        Names, option(help="Only ACLs for this principal, such as User:alice.")
     ] = None,
     *,
     resources: Resources,
     pattern: Pattern = "any",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Lists the ACLs of all resources, or of the named ones."""
+    """Lists the ACLs on all resources, or on the named ones."""
     asked: Sequence[tuple[ResourceType, str | None]] = resources.named()
     whom: list[str | None] = [_principal(each) for each in principal or ()]
     wanted = [
@@ -153,7 +153,7 @@ async def list_acls(
 @app.adds("add", shows=True)
 @asynchronous
 async def add(change: Change) -> None:
-    """Adds ACLs: one for each named principal, host, operation and resource."""
+    """Adds ACLs: one for each combination of the named principals, hosts, operations and resources."""
     kind = _pattern(change.pattern)
     if kind not in (PatternType.LITERAL, PatternType.PREFIXED):
         fail(f"--resource-pattern-type {change.pattern}: a new ACL can only be literal or prefixed")
@@ -181,7 +181,7 @@ async def add(change: Change) -> None:
 @app.adds("remove", shows=True)
 @asynchronous
 async def remove(change: Change) -> None:
-    """Removes the ACLs of the named resources: all, or only those that match the other options."""
+    """Removes ACLs on the named resources: all of them, or only those that match the other options."""
     resources = change.required_resources("no resource is named")
     kind = _pattern(change.pattern)
     whom: Iterable[tuple[str | None, str | None, Permission]] = list(change.whom())

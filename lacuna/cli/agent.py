@@ -54,7 +54,7 @@ class Given:
 def agent(given: Given) -> None:
     """Runs only an agent, which serves Kafka clients from a bucket or a shared folder.
 
-    An agent keeps no data of its own. Start as many as you like with one control plane; each of them serves
+    An agent keeps no data of its own. Start as many agents as you like with one control plane; each of them serves
     every partition. Prints `bootstrap: HOST:PORT` once Kafka clients can connect.
     """
     log_to_stderr(given.verbose, given.settings.make(places.LogLines).format)

@@ -1,4 +1,4 @@
-"""Turns the settings of a process into settings of an agent's parts, and into arguments for its workers."""
+"""Turns the settings of a process into settings for an agent's parts, and into arguments for its workers."""
 
 import os
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ from lacuna.operating.stores import open_checked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
-    """The settings of one agent; `url` is that of its object store."""
+    """The settings of one agent; `url` is the URL of its object store."""
 
     url: str
     configuration: Configuration
@@ -48,7 +48,7 @@ class AgentOptions:
 
     @property
     def health(self) -> str:
-        """HOST:PORT of health checks, or ""."""
+        """HOST:PORT at which health checks are served, or ""."""
         return self.configuration.make(Health).health
 
     @property
@@ -62,7 +62,7 @@ class AgentOptions:
         return parse_listeners(given.listen, given.advertise or None, protocols)
 
     def agents(self, bootstrap: str) -> Agents:
-        """Return the addresses of the agents with these options, and the security of their first listener.
+        """Return the addresses of agents that run with these options, and the security of their first listener.
 
         Raises UserError.
         """
@@ -77,7 +77,7 @@ class AgentOptions:
         return open_checked(self.url, create_bucket=self.creates_bucket)
 
     def parts(self) -> AgentParts:
-        """Return the settings of the agent's parts. Raises UserError for options that are invalid together."""
+        """Return the settings of the agent's parts. Raises UserError for options that cannot be combined."""
         if self.health and not parse_address(self.health)[1]:
             raise UserError("health checks need a fixed port, not 0: choose one with --health")
         make = self.configuration.make
@@ -90,7 +90,7 @@ class AgentOptions:
         )
 
     def arguments(self) -> list[str]:
-        """Return these options as arguments of `lacuna agent`, all except --listen and --control."""
+        """Return these options, except --listen and --control, as arguments for `lacuna agent`."""
         advertise = self.configuration.make(Listeners).advertise
         return [
             f"--store={self.url}",
@@ -119,7 +119,7 @@ def named_store(configuration: Configuration) -> str:
 
 
 def shared_journal(configuration: Configuration, url: str) -> SharedJournalOptions | None:
-    """Return the journal that --journal names, for a cluster with the store at `url`; None for one in a data folder."""
+    """Return the journal that --journal names, for a cluster with the store at `url`; None without --journal."""
     journal = configuration.make(JournalPlace).journal
     lease = configuration.make(LeaderLease).lease_ms / 1000
     return SharedJournalOptions(journal, url, lease) if journal else None
@@ -128,7 +128,7 @@ def shared_journal(configuration: Configuration, url: str) -> SharedJournalOptio
 def with_given_keys(configuration: Configuration, url: str) -> str:
     """Return the URL of a store with the keys that --encryption-keys or --encryption-key-command name.
 
-    Puts the command into the environment, where stores read it. Keys that the URL names take precedence over
+    Puts the command into the environment, where stores look for it. Keys named in the URL take precedence over
     variables and the config file. Raises UserError, StoreMisconfiguredError.
     """
     given = configuration.make(Encryption)

@@ -25,7 +25,7 @@ HINTS: Final = {
     ErrorCode.NOT_COORDINATOR: "the control plane does not answer; check that it runs",
     ErrorCode.LEADER_NOT_AVAILABLE: "the control plane does not answer; check that it runs",
 }
-#: For answers without a message.
+#: For error codes that come without a message.
 _WITHOUT_MESSAGE: Final = {
     ErrorCode.INVALID_TOPIC_EXCEPTION: "this is not a valid name of a topic: use 1 to 249 ASCII letters, digits, "
     "dots, underscores and hyphens, but not . or .. alone",
@@ -43,7 +43,7 @@ def _named(code: ErrorCode) -> str:
 
 
 def check(error_code: int, subject: str, message: str | None = None) -> None:
-    """Raises UserError if an answer about `subject` carries an error code. `message` is the agent's, if it sent one."""
+    """Raises UserError if an answer about `subject` carries an error code. `message` is the agent's text, if any."""
     code = ErrorCode(error_code)
     if code is not ErrorCode.NONE:
         fail(

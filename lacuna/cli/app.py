@@ -42,7 +42,7 @@ app = LazyGroup(
             expose_value=False,
             callback=take_file,
             show_envvar=True,
-            help="A TOML file with settings, and with options of any command.",
+            help="A TOML file with settings, and with options for any command.",
         ),
         Option(
             ["--profile"],
@@ -73,7 +73,8 @@ app = LazyGroup(
 
 def main() -> None:
     if isinstance(sys.stdout, TextIOWrapper):
-        # Characters that the terminal's encoding lacks are printed as escapes, as standard error does by default.
+        # Characters that the terminal's encoding lacks are printed as escapes, which is standard error's default
+        # behavior.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app.main(prog_name="lacuna", standalone_mode=False)

@@ -3,8 +3,9 @@
 A parameter is one of these:
 
 - `Annotated[TYPE, option(…)]` or `argument(…)`: one option or argument.
-- A dataclass: one for each of its fields, which are described in the same way. The function receives an instance.
-- `Annotated[Configuration, takes(…)]`: the options of the rows of settings classes. The function receives their values.
+- A dataclass: one option or argument for each field. Fields are described in the same way, and the function receives an
+  instance.
+- `Annotated[Configuration, takes(…)]`: options for the rows of settings classes. The function receives their values.
 
 This is a thin layer over click. typer does the same, but it brings pydantic: seven packages instead of one.
 """
@@ -54,17 +55,17 @@ class Settings(TypedDict, total=False):
     has_variable: bool
     metavar: str
     panel: str
-    #: The value of the option if it is typed without one.
+    #: The option's value if the option is typed without a value.
     alone: str
     parser: Callable[[str], Any]
     callback: Callable[[click.Context, click.Parameter, Any], Any]
-    #: Options that accompany this one in every command. Their values are in the context's `meta`, by name.
+    #: Options that accompany this one in every command. Their values are in the context's `meta`, keyed by name.
     beside: "tuple[Described, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of settings that a command takes, by key. Rows in `quiet` have no option, only `--set`."""
+    """The rows of settings that a command takes, by key. Rows in `quiet` have no option: only `--set` sets them."""
 
     rows: Mapping[str, Setting]
     quiet: frozenset[str]
@@ -72,7 +73,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """The description of a parameter in its annotation."""
+    """The description of a parameter, from its annotation."""
 
     names: tuple[str, ...]
     settings: Settings
@@ -114,7 +115,7 @@ class Option(click.Option):
 
 
 class RowOption(Option):
-    """The option of a row of settings. If it is not typed, `configure` takes the value from another source."""
+    """The option for a row of settings. If it is not typed, `configure` takes the value from another source."""
 
     def __init__(self, row: Setting) -> None:
         names = [row.option, row.short] if row.short else [row.option]
@@ -143,7 +144,7 @@ class RowOption(Option):
 
 
 class Argument(click.Argument):
-    """An argument with a line of help, which click's arguments do not have."""
+    """An argument with a line of help, which click's arguments lack."""
 
     panel = "Arguments"
 
@@ -153,7 +154,7 @@ class Argument(click.Argument):
 
 
 class _Explained(click.Command):
-    """A command or a group with our help page. `rows` are its settings."""
+    """A command or a group with Lacuna's help page. `rows` are its settings."""
 
     rows: Mapping[str, Setting] = _NO_ROWS
 
@@ -164,7 +165,7 @@ class _Explained(click.Command):
 
 
 class Command(_Explained):
-    """A command whose options may have values from the config file."""
+    """A command whose options may take values from the config file."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the command line, and take missing values from the config file. Warns about unknown variables."""
@@ -183,9 +184,9 @@ class Group(_Explained, click.Group):
         super().__init__(name, no_args_is_help=not is_command, **attributes)
 
     def adds(self, name: str, *, shows: bool = False) -> Callable[[Function], Function]:
-        """Return a decorator that adds a function as the command `name` and leaves the function unchanged.
+        """Return a decorator that adds a function as the command `name`, and leaves the function unchanged.
 
-        `shows` is as in `make_command`.
+        `shows` has the same meaning as in `make_command`.
         """
 
         def add(function: Function) -> Function:
@@ -195,7 +196,7 @@ class Group(_Explained, click.Group):
         return add
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the command line as `Command` does. The root command has the option that names the file."""
+        """Parse the command line as `Command` does. The root command has the option that names the config file."""
         use_file(ctx)
         return super().parse_args(ctx, args)
 
@@ -207,7 +208,7 @@ class Group(_Explained, click.Group):
 def make_command(name: str, function: Callable[..., Any], *, shows: bool = False) -> Command:
     """Makes a command that calls `function`. Its help is the function's docstring.
 
-    A command that `shows` tables has options for the output format, which `lacuna.cli.console` reads.
+    A command that `shows` tables has options for the output format; `lacuna.cli.console` reads them.
     """
     inputs = [*_inputs(function)]
     parameters = [parameter for each in inputs for parameter in each.parameters]
@@ -226,7 +227,7 @@ def make_command(name: str, function: Callable[..., Any], *, shows: bool = False
 
 @contextmanager
 def _tables_printed() -> Iterator[None]:
-    """Print the tables of a command as JSON at its end, if the user chose it, but not after an error."""
+    """Print a command's tables as JSON when the command ends without an error, if the user chose JSON."""
     from lacuna.cli.console import print_collected
 
     try:
@@ -238,7 +239,7 @@ def _tables_printed() -> Iterator[None]:
 
 
 def make_group(function: Callable[..., Any]) -> Group:
-    """Makes a group of commands. Without a command's name, it calls `function` as `make_command` describes."""
+    """Makes a group of commands. If no command is named, the group calls `function` as `make_command` describes."""
     command = make_command("", function)
 
     def call(**values: Any) -> Any:
@@ -267,7 +268,7 @@ class _Number(click.FloatRange):
 
 
 class _Text(click.types.StringParamType):
-    """Text that must not be empty when typed. An empty one usually comes from an unset variable in a script."""
+    """Text that must not be empty when typed. Empty text usually comes from an unset variable in a script."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         text = super().convert(value, param, ctx)
@@ -297,7 +298,7 @@ def _is_typed(context: click.Context, parameter: click.Parameter) -> bool:
     return context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
 
 
-#: The type of text, for options whose callback converts it.
+#: The type of text, for options whose callback converts the text.
 TEXT: Final = _Text()
 _TYPES: Final[dict[Any, Any]] = {Path: click.Path(path_type=Path), str: TEXT}
 _NUMBERS: Final[dict[Any, Any]] = {int: _Integer, float: _Number}
@@ -305,7 +306,7 @@ _NUMBERS: Final[dict[Any, Any]] = {int: _Integer, float: _Number}
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """One parameter of a command's function: the options and arguments that it comes from, and how they make it."""
+    """One parameter of a command's function: the options and arguments that it is made from, and how it is made."""
 
     name: str
     take: Callable[[click.Context, Mapping[str, Any]], Any]
@@ -371,7 +372,7 @@ def _assignments() -> Option:
     return Option(
         [_ASSIGNMENTS, "--set"],
         SETTINGS,
-        help="One setting, as in the config file. May be repeated.",
+        help="One setting, written as in the config file. May be repeated.",
         multiple=True,
         metavar="KEY=VALUE",
         allow_from_autoenv=False,
@@ -429,7 +430,7 @@ def _make_parameter(name: str, kind: Any, described: Described, default: Any) ->
 
 
 def _flag(kind: Any, settings: Settings) -> dict[str, Any]:
-    """Return the arguments of `Option` for an option that may be typed without a value."""
+    """Return the arguments for `Option` that allow an option to be typed without a value."""
     if "alone" in settings:
         return {"is_flag": False, "flag_value": settings["alone"]}
     return {"is_flag": True if kind is bool else None}

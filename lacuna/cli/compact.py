@@ -1,4 +1,4 @@
-"""`lacuna compact`: rewrites small and aborted extents as few large ones."""
+"""`lacuna compact`: rewrites small and aborted extents as a few large ones."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Given:
         bool,
         option(
             "--all",
-            help="Rewrite everything below the last stable offset, even large extents without waste. Use it, for "
-            "example, to change the codec.",
+            help="Rewrite everything below the last stable offset, even large "
+            "extents without waste, for example to change the codec.",
             panel=_WHAT,
         ),
     ] = False
@@ -67,12 +67,12 @@ class Given:
         "256KiB"
     )
     segment_bytes: Annotated[
-        str, option(help="Size of an object. Each task holds one in memory.", panel=_HOW)
+        str, option(help="Size of an object. Each task holds one object in memory.", panel=_HOW)
     ] = "64MiB"
     task_bytes: Annotated[
         str,
         option(
-            help="The most that one Spark task reads; larger partitions are split into several tasks.",
+            help="Maximum size that one Spark task reads; larger partitions are split into several tasks.",
             panel=_HOW,
         ),
     ] = "256MiB"
@@ -86,8 +86,8 @@ class Given:
         option(
             min=0,
             max=1,
-            help="Skip partitions with a smaller wasted share (aborted, expired or superseded bytes, and "
-            "small extents); 0.3 is 30 %.",
+            help="Skip partitions that waste a smaller share than this (aborted, expired "
+            "or superseded bytes, and small extents); 0.3 means 30 %.",
             panel=_WHEN,
         ),
     ] = 0.0
@@ -106,8 +106,8 @@ class Given:
     prices: Annotated[
         Path | None,
         option(
-            help="JSON file with your own prices: put_per_1000, get_per_1000, gib_month. Default: the list prices of "
-            "the service, and none for a folder.",
+            help="JSON file with your own prices: put_per_1000, get_per_1000, gib_month. "
+            "Default: the service's list prices, or no prices for a folder.",
             panel=_REPORT,
         ),
     ] = None
@@ -133,12 +133,12 @@ class Given:
 
 
 def compact(given: Given) -> None:
-    """Rewrites the bucket: few large objects, without aborted or superseded records.
+    """Rewrites the bucket into a few large objects, without aborted or superseded records.
 
-    Topics with cleanup.policy=compact keep the last value of each key. Offsets, keys, values, headers and timestamps
-    do not change, and consumers can read all the time. A partition that changes during its rewrite stays unchanged
-    until the next run. This process rewrites up to 1 GiB. For more, it uses Spark, which needs
-    `pip install 'lacuna-log[spark]'` and Java 17 or 21.
+    Topics with cleanup.policy=compact keep the last value of each key. Offsets, keys, values, headers and timestamps do
+    not change, and consumers can keep reading. If a partition's extents change during its rewrite, the partition is
+    left as it is until the next run. Up to 1 GiB is rewritten in this process. For more, the command uses Spark, which
+    needs `pip install 'lacuna-log[spark]'` and Java 17 or 21.
     """
     from lacuna.cli.progress import bytes_done
     from lacuna.pipeline.compaction.job import Compaction
@@ -163,7 +163,7 @@ def compact(given: Given) -> None:
 
 
 class _Report:
-    """The output of a compaction. Raises UserError for wrong options, before anything runs."""
+    """The output of a compaction. Raises UserError for invalid options, before anything runs."""
 
     def __init__(self, given: Given) -> None:
         check_report_file("--json", given.json)
@@ -171,7 +171,7 @@ class _Report:
         self._pause = parse_duration(given.interval, "--interval")
 
     def show(self, job: Compaction, store: str, progress: Shown) -> bool:
-        """Runs the job, or plans it, and prints each result. Returns whether the last run compacted everything."""
+        """Runs or plans the job, and prints each result. Returns whether the last run compacted everything."""
         from lacuna.cli.compaction import show_plan, show_report
         from lacuna.logstore.objects import kind_of
         from lacuna.logstore.objects.prices import Prices
@@ -203,7 +203,7 @@ def _codec(name: str | None) -> Codec | None:
 
 
 def _interrupt_on_sigterm() -> None:
-    """Makes SIGTERM end the command as cleanly as Ctrl-C does, for use as a service."""
+    """Makes SIGTERM end the command as cleanly as Ctrl-C does, so that it can run as a service."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -16,7 +16,7 @@ from lacuna.pipeline.compaction.report import CompactionReport, Size, Trouble, W
 
 
 def show_plan(plans: Sequence[RewritePlan], file: str | None) -> None:
-    """Prints the plan as a table, and writes it as JSON to `file` if given. "-" prints the JSON instead."""
+    """Prints the plan as a table, and writes it as JSON to `file` if one is given. "-" prints only the JSON."""
     headings = (
         "topic", "partition", "from", "to", "extents", "read", "aborted", "expired", "tasks",
         "by key",
@@ -52,7 +52,7 @@ def _with_units(headings: Sequence[str], row: Sequence[Any]) -> list[Any]:
 
 
 def show_report(report: CompactionReport, prices: Prices | None, file: str | None) -> None:
-    """Prints a table for people or lines for scripts, and writes JSON to `file` if given. "-" prints the JSON instead.
+    """Prints a table for people or lines for scripts, and writes JSON to `file` if given. "-" prints only the JSON.
 
     Without `prices`, the report has no costs.
     """

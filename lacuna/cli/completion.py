@@ -1,4 +1,4 @@
-"""`lacuna completion`: prints the script with which a shell completes commands and options."""
+"""`lacuna completion`: prints the script that lets a shell complete commands and options."""
 
 from typing import Annotated
 
@@ -17,10 +17,10 @@ def completion(
     context: click.Context,
     shell: Annotated[str, argument(help="bash, zsh or fish.")],
 ) -> None:
-    """Prints the script with which a shell completes commands and options.
+    """Prints the script that lets a shell complete commands and options.
 
-    For bash, put `eval "$(lacuna completion bash)"` into ~/.bashrc; for zsh the same with zsh into ~/.zshrc; for
-    fish, write the output to ~/.config/fish/completions/lacuna.fish.
+    For bash, put `eval "$(lacuna completion bash)"` into ~/.bashrc; for zsh, put the same line with zsh into ~/.zshrc;
+    for fish, write the output to ~/.config/fish/completions/lacuna.fish.
     """
     completer = get_completion_class(shell) if shell in _SHELLS else None
     if completer is None:

@@ -1,7 +1,7 @@
 """The config file, which `lacuna --config FILE` or LACUNA_CONFIG names: settings, and the options of every command.
 
-A key is the command and the option as they are typed, with dots: `groups.reset.to`. An option that several commands
-share has a key without a command, after its variable: `bootstrap` is that of LACUNA_BOOTSTRAP.
+A key consists of the command and the option as they are typed, joined with dots: `groups.reset.to`. An option that
+several commands share has a key without a command, named after its variable: `bootstrap` for LACUNA_BOOTSTRAP.
 """
 
 import os
@@ -32,7 +32,7 @@ _SHARED: Final = frozenset(
         "PROFILE", "SPARK_MASTER", "STORE",
     )
 )  # fmt: skip
-#: The suffixes of Kubernetes' variables for the address of a service.
+#: The suffixes of the variables that Kubernetes sets for the address of a service.
 _OF_KUBERNETES: Final = re.compile(
     r"_SERVICE_(HOST|PORT(_\w+)?)$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$"
 )
@@ -54,20 +54,20 @@ class ConfigFile:
 
     @property
     def values(self) -> Mapping[str, object]:
-        """The values by key, with dots."""
+        """The values by key; keys are joined with dots."""
         return dict(_flattened(self.tables))
 
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """The name of the current profile, or "", and the options of each profile by their keys."""
+    """The name of the current profile, or "", and the options of each profile, by key."""
 
     current: str
     options: Mapping[str, Mapping[str, str]]
 
 
 class Vocabulary(Protocol):
-    """What `lacuna.cli.tables` knows of all commands.
+    """What `lacuna.cli.tables` knows about all commands.
 
     That module imports this one, so the root context has a function that loads it.
     """
@@ -100,7 +100,7 @@ def read_profiles(path: Path) -> Profiles:
 def take_profile(context: click.Context, _parameter: click.Parameter, name: str | None) -> None:
     """Takes the options of the profile that the root command's option names, or of the current one.
 
-    Raises UserError if there is no profile of the given name.
+    Raises UserError if no profile has the given name.
     """
     if context.resilient_parsing:
         return
@@ -114,7 +114,7 @@ def take_profile(context: click.Context, _parameter: click.Parameter, name: str 
 
 
 def check_profile(name: str, profiles: Profiles) -> None:
-    """Raises UserError if there is no profile of this name."""
+    """Raises UserError if no profile has this name."""
     if name not in profiles.options:
         hint = did_you_mean(name, profiles.options)
         raise UserError(
@@ -132,7 +132,7 @@ def profile_of(context: click.Context, option: click.Option) -> str:
 
 
 def take_file(context: click.Context, _parameter: click.Parameter, path: Path | None) -> None:
-    """Reads the file that the root command's option names, for the command that is called."""
+    """For the called command, reads the config file that the root command's option names."""
     if path is not None:
         context.meta[_FILE] = read_file(path)
 
@@ -168,7 +168,7 @@ def keys_of(context: click.Context) -> dict[str, click.Option]:
 
 
 def use_file(context: click.Context) -> None:
-    """Makes the values of the profile and of the config file, if there are any, the defaults of a command's options.
+    """Makes the values in the profile and the config file, if any, the defaults of a command's options.
 
     Raises UserError if the file has a key that no command has.
     """
@@ -185,7 +185,7 @@ def use_file(context: click.Context) -> None:
 def _of_file(
     context: click.Context, file: ConfigFile, own: Mapping[str, click.Option]
 ) -> dict[str, object]:
-    """Return the values of a file for a command's options, by name. Raises UserError."""
+    """Return a file's values for a command's options, keyed by option name. Raises UserError."""
     if not own.keys() >= file.values.keys() and (vocabulary := _vocabulary_of(context)):
         _check(file, vocabulary)
     return {
@@ -206,9 +206,9 @@ def read_file(path: Path) -> ConfigFile:
 
 
 def check_variables(context: click.Context, environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield a warning for each variable that has our prefix and that no command reads: it may be mistyped.
+    """Yield a warning for each variable that has Lacuna's prefix but that no command reads. It may be mistyped.
 
-    Kubernetes makes variables with our prefix for services. They cause no warning.
+    Kubernetes sets variables with this prefix for services; they cause no warning.
     """
     own = {variable_of(option, context) for option in keys_of(context).values()}
     given = {
@@ -230,7 +230,7 @@ def check_variables(context: click.Context, environment: Mapping[str, str]) -> I
 
 
 def unknown(key: str, known: Iterable[str]) -> str:
-    """Return the message about a key that is not one of `known`."""
+    """Return the message about a key that is not one of the `known` keys."""
     hint = did_you_mean(key, known) or "`lacuna config COMMAND` lists the settings of a command"
     return f"the setting {key} does not exist: {hint}"
 

@@ -1,4 +1,4 @@
-"""The settings of a command: the value of each, its source, and the settings classes made from them.
+"""The settings of a command: each setting's value and source, and the settings classes made from the values.
 
 An option takes precedence over `--set`. Environment variables come next, then the config file, and then the default.
 """
@@ -46,7 +46,7 @@ class Configuration:
     chosen: Mapping[str, Chosen]
 
     def make(self, kind: type[Settings], **fixed: Any) -> Settings:
-        """Makes an instance of a settings class. Raises UserError for values that do not fit together."""
+        """Makes an instance of a settings class. Raises UserError for values that cannot be combined."""
         rows = settings_of(kind).items()
         try:
             return kind(**{name: self.chosen[row.key].value for name, row in rows}, **fixed)
@@ -54,12 +54,12 @@ class Configuration:
             raise UserError(str(error)) from error
 
     def replaced(self, values: Mapping[str, Value], source: str) -> "Configuration":
-        """Return a copy in which `values`, by key, replace the present ones. Their source is `source`."""
+        """Return a copy in which `values`, keyed by setting, replace the present values. Their source is `source`."""
         others = {key: Chosen(value, source) for key, value in values.items()}
         return replace(self, chosen={**self.chosen, **others})
 
     def arguments(self, *kinds: type[Any]) -> list[str]:
-        """Return the values of settings classes as arguments for a process that has the same settings."""
+        """Return the values of settings classes as arguments for a process with the same settings."""
         rows = (row for kind in kinds for row in settings_of(kind).values())
         return [
             f"--set={row.key}={as_text(chosen.value)}"
@@ -74,9 +74,9 @@ def configure(
     assignments: Sequence[str],
     typed: Mapping[str, Any],
 ) -> Configuration:
-    """Chooses a value for each row. `typed` has the values of options by key, None if an option was not typed.
+    """Chooses a value for each row. `typed` has the options' values by key; options that were not typed are None.
 
-    Raises UserError for values that are not allowed, and for assignments to other keys.
+    Raises UserError for values that are not allowed, and for assignments to keys without a row.
     """
     file = file_of(context)
     assigned = dict(_assigned(each, rows, context) for each in assignments)

@@ -1,4 +1,4 @@
-"""Tables, lines and an event loop, for commands that print an answer and end."""
+"""Tables, lines and an event loop, for commands that print an answer and exit."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ err = Console(stderr=True, highlight=False, emoji=False)
 _WHOLE: Final = 24
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?(?: (?:bytes|[KMGT]iB))?|")
 
-#: The key under which a command's context keeps its tables until the last one.
+#: The key under which a command's context keeps its tables until the command ends.
 _COLLECTED: Final = "lacuna.collected"
 
 Parameters = ParamSpec("Parameters")
@@ -41,13 +41,13 @@ def asynchronous(
 
 
 def is_for_people() -> bool:
-    """Whether to print for people: by default, if standard output is a terminal. If not, tables have tabs."""
+    """Whether to print for people, which is the default on a terminal. Otherwise, tables have tab-separated columns."""
     wanted = _wanted()
     return wanted == "table" or (not wanted and out.is_terminal)
 
 
 def is_for_programs() -> bool:
-    """Whether the user chose JSON. Lines are then left out, and the tables are printed as one JSON value at the end."""
+    """Whether the user chose JSON. If so, lines are left out, and tables are printed as one JSON value at the end."""
     return _wanted() == "json"
 
 
@@ -57,7 +57,7 @@ def _wanted() -> str:
 
 
 def print_collected() -> None:
-    """Prints the tables of a command as JSON, if the user chose it: one as a list, several as an object of lists."""
+    """Prints a command's tables as JSON if the user chose it: one table as a list, several as an object of lists."""
     context = click.get_current_context(silent=True)
     tables: dict[str, Any] = {} if context is None else context.meta.pop(_COLLECTED, {})
     if tables:
@@ -85,7 +85,7 @@ def print_line(line: str) -> None:
 
 
 def print_done(line: str, **fields: object) -> None:
-    """Prints a line about a change that was made. In JSON, it is one object with these fields, in a list."""
+    """Prints a line about a change that was made. In JSON, the change is an object with these fields, in a list."""
     if is_for_programs():
         table(list(fields), [fields.values()])
     else:
@@ -105,9 +105,9 @@ def table(
     styles: Sequence[str] = (),
     name: str = "rows",
 ) -> None:
-    """Prints a table with `print_table` for people; for scripts, tab-separated and without the title.
+    """Prints a table with `print_table` for people; for scripts, with tab-separated columns and without the title.
 
-    In JSON it is a list of objects with the headings as names, under `name` if the command has several tables.
+    In JSON, the table is a list of objects with the headings as names, under `name` if the command has several tables.
     """
     if is_for_programs():
         keys = [heading.replace(" ", "_") for heading in headings]

@@ -1,4 +1,4 @@
-"""The web console that `lacuna up` serves beside the cluster. Its libraries are imported only if it is served."""
+"""The web console that `lacuna up` serves along with the cluster. Its libraries are imported only if it is served."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ _INSTALL: Final = "pip install 'lacuna-log[console]'"
 
 
 def check_installed() -> None:
-    """Raises UserError if the libraries of the console are not installed."""
+    """Raises UserError if the console's libraries are not installed."""
     if not all(map(find_spec, _NEEDED)):
         raise UserError(f"the web console is not installed: {_INSTALL}")
 
@@ -50,10 +50,10 @@ class ConsoleOptions:
 
     @contextmanager
     def listening(self) -> Iterator[tuple[socket.socket | None, str]]:
-        """Listens during the block. The block receives the socket and HOST:PORT, or None and "" without a console.
+        """Listens during the block, which receives the socket and HOST:PORT, or None and "" if there is no console.
 
-        The default address may be in use, or the libraries may be missing: then there is no console. Raises UserError
-        in these cases if the user chose the address.
+        There is no console if the default address is in use or the libraries are missing. Raises UserError in these
+        cases if the user chose the address.
         """
         listener = None
         if self.address:
@@ -78,7 +78,7 @@ class ConsoleOptions:
         agents: Agents,
         siblings: Siblings,
     ) -> Iterator[None]:
-        """Serves the console of other processes of this machine during the block, in an event loop of its own.
+        """During the block, serves the console for other processes on this machine, in a separate event loop.
 
         A failure of the console is logged, and the cluster continues.
         """
@@ -123,11 +123,11 @@ class ConsoleOptions:
     async def served(
         self, listener: socket.socket | None, cluster: EmbeddedCluster, observed: Observed
     ) -> AsyncIterator[None]:
-        """Serves the console of a cluster during the block. Until it is ready, connections wait in the socket."""
+        """Serves a cluster's console during the block. Until the console is ready, connections wait in the socket."""
         if listener is None:
             yield
             return
-        # The import takes a while, and clients are served already, so it runs in a thread.
+        # The import takes a while and clients are already being served, so it runs in a thread.
         await asyncio.to_thread(import_module, "lacuna.console.serving")
         from lacuna.console.serving import console_served
         from lacuna.console.sources import of_embedded
@@ -144,7 +144,7 @@ class ConsoleOptions:
 
 
 def decoding_of(visitors: ConsoleVisitors) -> "Decoding | None":
-    """Return the decoding of records by a schema registry, if there is one. Raises UserError."""
+    """Return the decoder that uses a schema registry, if one is configured. Raises UserError."""
     if not visitors.registry:
         return None
     from lacuna.console.decoding import Decoding

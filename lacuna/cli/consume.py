@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lacuna.cli.records.reading import Reading
 
 _ISOLATIONS: Final = ("committed", "uncommitted")
-#: Where a group without commits begins, in Kafka's words.
+#: Where a group without commits begins, in Kafka's terms.
 _RESETS: Final = {"earliest": "earliest", "end": "latest"}
 _RATE_SECONDS: Final = 2.0
 
@@ -49,7 +49,8 @@ class Given:
     topics: Annotated[
         list[str],
         argument(
-            help="Names of topics, or patterns such as 'orders-*'. With --output, one topic and the file to write."
+            help="Names of topics, or patterns such as 'orders-*'. With --output, one topic followed "
+            "by the file to write."
         ),
     ]
     begin: Annotated[
@@ -57,8 +58,8 @@ class Given:
         option(
             "--from",
             metavar="WHERE",
-            help="Where to begin in each partition: earliest, end, end-100, an offset, a time such as "
-            "2026-11-26T13:00 (local time unless it names a zone), or 10m for ten minutes ago.",
+            help="Where to begin in each partition: earliest, end, end-100, an offset, a time such as 2026-11-26T13:00 "
+            "(local time unless it includes a time zone), or 10m for ten minutes ago.",
         ),
     ] = "earliest"
     until: Annotated[
@@ -96,11 +97,15 @@ class Given:
             "--key",
             "-k",
             metavar="REGEX",
-            help="Only records whose key this expression finds: '^order-7$'.",
+            help="Only records whose key contains a match for this regular expression: '^order-7$'.",
         ),
     ] = None
     value: Annotated[
-        str | None, option(metavar="REGEX", help="Only records whose value this expression finds.")
+        str | None,
+        option(
+            metavar="REGEX",
+            help="Only records whose value contains a match for this regular expression.",
+        ),
     ] = None
     follow: Annotated[
         bool,
@@ -112,7 +117,8 @@ class Given:
             "--group",
             "-g",
             metavar="ID",
-            help="Read as a member of this group, from where it has committed, and commit what was printed.",
+            help="Read as a member of this group, starting at its committed offsets, and commit the "
+            "offsets of printed records.",
         ),
     ] = None
     isolation: Annotated[
@@ -128,7 +134,7 @@ class Given:
         option(
             "--format",
             "-f",
-            help=r"Output for a record, with kcat's placeholders: %t topic, %p partition, %o offset, %k key, %s value, "
+            help=r"Output per record, with kcat's placeholders: %t topic, %p partition, %o offset, %k key, %s value, "
             r"%K and %S their sizes (-1 for null), %R the size of the value as four bytes, big-endian, %T timestamp in "
             r"milliseconds, %h headers, %%, \n, \t, \0, \xHH.",
         ),
@@ -145,7 +151,7 @@ class Given:
         bool,
         option(
             "--json",
-            help='Print one JSON object per line for each record. Bytes that are not UTF-8 become {"base64": TEXT}.',
+            help='Print each record as a JSON object on one line. Bytes that are not UTF-8 become {"base64": TEXT}.',
         ),
     ] = False
     output: Annotated[
@@ -154,20 +160,20 @@ class Given:
             "--output",
             "-o",
             parser=click.Choice(("parquet", "arrow", "csv")),
-            help="Write the records to FILE in this format, straight from the bucket, up to the present end. CSV has "
-            "neither headers nor bytes that are no text.",
+            help="Write the records to FILE in this format, straight from the bucket, up to "
+            "the present end. CSV can hold neither headers nor bytes that are not text.",
         ),
     ] = None
     place: JobPlace
 
 
 def consume(given: Given) -> None:
-    """Prints the records of topics, from one offset or time until another.
+    """Prints the records of topics, from one offset or time to another.
 
-    Without options, it prints the value of each committed record, one per line, and then of each new record, until
-    Ctrl-C. It joins no group and commits no offsets, unless --group names one. With --at, it stops where each topic
-    ended at that time. With --key and --value, it prints what both expressions find, and --count counts these records.
-    --output writes the records of one topic to a file instead.
+    Without options, the command prints the value of each committed record, one per line, and then that of each new
+    record, until Ctrl-C. It joins no group and commits no offsets, unless --group names a group. With --at, it stops
+    where each topic ended at that time. With --key and --value, it prints only records that match both expressions, and
+    --count counts only those. --output writes the records of one topic to a file instead.
     """
     if given.output is not None:
         _save(given, given.output)
@@ -190,7 +196,7 @@ def consume(given: Given) -> None:
     try:
         _print(render(portion) for portion in portions)
     except BrokenPipeError:
-        # Python's own flush at the end would fail again, with a message.
+        # Python's own flush on exit would fail again, with a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         if given.until == "never" and given.at is None and given.count is None:
@@ -278,7 +284,7 @@ def _goes_to_a_file() -> bool:
 
 
 def _with_bar(reading: "Reading", ranges: "Sequence[OffsetRange]") -> Iterator[list[Any]]:
-    """Yield the records, and show how many offsets are done: for a file, or for a search that prints few records."""
+    """Yield the records, and show how many offsets have been read for a file, or for a search that prints little."""
     from lacuna.cli.progress import offsets_done
     from lacuna.cli.records.reading import read
 
@@ -292,7 +298,7 @@ def _with_bar(reading: "Reading", ranges: "Sequence[OffsetRange]") -> Iterator[l
 
 
 def _filter(given: Given) -> Callable[[Any], bool] | None:
-    """Return the function that says whether a record is printed; None if all are. Raises UserError."""
+    """Return the function that decides whether a record is printed; None if all records are. Raises UserError."""
     key, value = _expression(given.key, "--key"), _expression(given.value, "--value")
     if key is None and value is None:
         return None
@@ -311,7 +317,7 @@ def _finds(expression: "re.Pattern[bytes] | None", text: bytes | None) -> bool:
 
 
 def _with_rates(portions: Iterator[list[Any]]) -> Iterator[list[Any]]:
-    """Yield the portions, and print what was printed a second to standard error from time to time."""
+    """Yield the portions, and from time to time print to standard error how much was printed per second."""
     began, records, size = time.monotonic(), 0, 0
     for portion in portions:
         records += len(portion)
@@ -353,7 +359,7 @@ def _check_past(until: str, *, committed: bool) -> None:
 
 
 def _print(outputs: Iterable[bytes]) -> None:
-    """Prints each output at once. Raises BrokenPipeError once the reader has gone, even while there is no output."""
+    """Prints each output at once. Raises BrokenPipeError when the reader is gone, even while there is no output."""
     stream = sys.stdout.buffer
     readers = select.poll()
     readers.register(stream, 0)  # no events but the closed other end, which is always reported

@@ -1,4 +1,4 @@
-"""`lacuna controlplane`: runs only a control plane, until Ctrl-C. Its subcommands query running ones."""
+"""`lacuna controlplane`: runs only a control plane, until Ctrl-C. Its subcommands query running control planes."""
 
 import json
 from collections.abc import Callable, Coroutine
@@ -74,9 +74,9 @@ class Given:
 def controlplane(given: Given) -> None:
     """Runs only a control plane, which keeps topics, transactions, groups and the index of records.
 
-    It is a gRPC service with the standard health service. Prints `control plane: ADDRESS`
-    once agents can connect: `lacuna agent --control ADDRESS`. With --journal, start as many as you like and name all
-    of them: `lacuna agent --control A,B`. One leads, and if it ends, another one takes over within seconds.
+    The control plane is a gRPC service with the standard health service. The command prints `control plane: ADDRESS`
+    once agents can connect: `lacuna agent --control ADDRESS`. With --journal, you can start several control planes and
+    name all of them: `lacuna agent --control A,B`. One of them leads; if it ends, another takes over within seconds.
     """
     log_to_stderr(given.verbose, given.settings.make(places.LogLines).format)
     if given.print_config:
@@ -104,7 +104,7 @@ def _check_addresses(listener: places.ControlListener) -> None:
 
 
 def _check_rights(listen: str, configuration: Configuration) -> None:
-    """Raises UserError for an authorizer that would apply to no peer, or to all of them."""
+    """Raises UserError for an authorizer that would apply to no peer or to all peers."""
     settings = configuration.make(AuthorizerSettings)
     if authorizer_of(settings, Security()) is None:
         return
@@ -192,7 +192,7 @@ async def status(
     control: OneControl = DEFAULT_CONTROL,
     as_json: Annotated[bool, option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Shows which control plane leads, in which epoch, and how far behind each standby is."""
+    """Shows which control plane leads, in which epoch, and how far each standby is behind it."""
     if not control.address.startswith("unix:"):
         parse_address(control.address)
     answer = await ask_status(control.address, tls=made_of(control.tls))

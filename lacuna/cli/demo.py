@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 
 def demo(bootstrap: OptionalBootstrap = None) -> None:
-    """Shows, with a real Kafka client, what aborted transactions mean for a consumer.
+    """Uses a real Kafka client to show what aborted transactions mean for a consumer.
 
-    First, an aborted, a plain and a committed producer write to one partition, interleaved; then a whole range is
-    aborted. The output shows the records that each isolation level reads, and the reason. Every claim is checked: the
-    exit code is 1 if one does not hold. Needs no setup and takes a few seconds.
+    First, three producers take turns writing to one partition: one aborts its transaction, one writes without a
+    transaction, and one commits. Then a whole range of records is aborted. The output shows which records each
+    isolation level reads, and why. Every claim is checked: the exit code is 1 if a claim does not hold. The demo needs
+    no setup and takes a few seconds.
     """
     try:
         from confluent_kafka import KafkaException
@@ -54,7 +55,7 @@ def demo(bootstrap: OptionalBootstrap = None) -> None:
 
 
 def _throw_away() -> Cluster:
-    """Return a temporary cluster that does not merge, so that dropped extents stay visible until the demo ends."""
+    """Return a temporary cluster without merges, so that dropped extents stay visible until the demo ends."""
     return Cluster(parts=AgentParts(housekeeping=None))
 
 

@@ -1,4 +1,4 @@
-"""`lacuna doctor`: shows how a Kafka client behaves here, according to the last run of the client matrix."""
+"""`lacuna doctor`: shows how a Kafka client behaves with Lacuna, according to the last run of the client matrix."""
 
 from typing import Annotated
 
@@ -12,8 +12,8 @@ from lacuna.operating.clients import Client, ClientQuery, known_names, load, nea
 
 _SAYS = {
     "same": "as with Kafka",
-    "right": "correct, where Kafka is not",
-    "as Kafka": "fails as with Kafka",
+    "right": "correct, unlike with Kafka",
+    "as Kafka": "fails, as it does with Kafka",
     "unsupported": "the client does not have this feature",
     "differs": "DIFFERS from Kafka",
 }
@@ -25,16 +25,16 @@ def doctor(
         option(
             "--client",
             "-c",
-            help="A Kafka client, NAME or NAME@VERSION. Without it, all tested clients are shown.",
+            help="A Kafka client, NAME or NAME@VERSION. By default, all tested clients are shown.",
         ),
     ] = None,
 ) -> None:
     """Shows how a Kafka client behaves with Lacuna, compared with Kafka.
 
-    Each client in the list did the same work with Lacuna and with Apache Kafka: transactions, aborted ones, holes,
-    groups. For a version that was not tested, the nearest tested ones are shown. The exit code is 1 if the client is
-    not in the list or behaves differently than with Kafka. If the output is not a terminal, the columns are separated
-    by tabs.
+    Each client in the list did the same work with Lacuna and with Apache Kafka: committed and aborted transactions,
+    holes, and groups. For a version that was not tested, the nearest tested versions are shown. The exit code is 1 if
+    the client is not in the list or behaves differently with Lacuna than with Kafka. If the output is not a terminal,
+    the columns are separated by tabs.
     """
     clients = load()
     if client is None:

@@ -1,4 +1,4 @@
-"""The list of commands, one row for each. A command's module is imported when it is called, not by `lacuna --help`."""
+"""The list of commands, one row each. Modules are imported when their command is called, not by `lacuna --help`."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -13,8 +13,8 @@ from lacuna.cli.command_line import Command, Group, make_command
 class Entry:
     """A command in the list of commands.
 
-    Its module, in this package, is named after it unless `module` says otherwise. The module has the group `app`, or
-    the command's function. A function that `shows` tables has options for the output format.
+    The command's module, in this package, is named after the command unless `module` says otherwise. The module has the
+    group `app` or the command's function. A function that `shows` tables has options for the output format.
     """
 
     help: str
@@ -51,21 +51,24 @@ class LazyGroup(Group):
         return name, command, rest
 
 
-#: In the order in which a newcomer needs them.
+#: In the order in which a newcomer needs the commands.
 ENTRIES: Final = {
     "demo": Entry(
-        "Shows, with a real Kafka client, what aborted transactions mean for a consumer."
+        "Uses a real Kafka client to show what aborted transactions mean for a consumer."
     ),
     "up": Entry("Runs a whole cluster in one command, with its records in a folder or a bucket."),
-    "status": Entry("Checks a cluster: what is wrong first, and what to do about it.", shows=True),
+    "status": Entry(
+        "Checks a cluster, and shows problems first, each with its remedy.", shows=True
+    ),
     "console": Entry(
-        "Runs the web console of a cluster that runs elsewhere.", module="serve_console"
+        "Runs the web console for a cluster that runs elsewhere.", module="serve_console"
     ),
     "topics": Entry("Lists, describes, creates, alters, trims and deletes topics."),
     "produce": Entry(
-        "Writes lines of standard input or of files to a topic, one record per line.", shows=True
+        "Writes lines from standard input or from files to a topic, one record per line.",
+        shows=True,
     ),
-    "consume": Entry("Prints the records of topics, from one offset or time until another."),
+    "consume": Entry("Prints the records of topics, from one offset or time to another."),
     "sql": Entry(
         "Answers a question about topics in SQL, with DuckDB, from the committed records in the bucket.",
         shows=True,
@@ -95,10 +98,11 @@ ENTRIES: Final = {
         shows=True,
     ),
     "compact": Entry(
-        "Rewrites the bucket: few large objects, without aborted or superseded records."
+        "Rewrites the bucket into a few large objects, without aborted or superseded records."
     ),
     "import": Entry(
-        "Moves in from Kafka: copies topics with their offsets, groups and rights, and follows until promoted.",
+        "Migrates from Kafka: copies topics with their offsets, groups and rights, and follows "
+        "the source until promoted.",
         module="importing",
     ),
     "export": Entry(
@@ -116,14 +120,14 @@ ENTRIES: Final = {
     ),
     "profile": Entry("Lists, sets and chooses profiles: names for clusters.", module="profiles"),
     "config": Entry(
-        "Shows the options of a command with their variables and values.",
+        "Shows a command's options with their variables and values.",
         shows=True,
         module="showing_config",
     ),
-    "completion": Entry("Prints the script with which a shell completes commands and options."),
+    "completion": Entry("Prints the script that lets a shell complete commands and options."),
 }
 
-#: click's settings, which every command inherits.
+#: Settings for click that every command inherits.
 CONTEXT: Final[dict[str, Any]] = {
     "help_option_names": ["--help", "-h"],
     "auto_envvar_prefix": "LACUNA",

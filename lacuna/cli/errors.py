@@ -1,4 +1,4 @@
-"""Errors that the user can correct: one line with the remedy, and exit code 1 (2 for a wrong command line)."""
+"""Errors that the user can correct: one line with the remedy, and exit code 1 (2 for an invalid command line)."""
 
 from typing import Any, NoReturn
 

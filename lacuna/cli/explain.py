@@ -34,15 +34,15 @@ async def explain(
     ] = None,
     end: Annotated[
         int | None,
-        option("--to", min=0, help="Offset to stop before. Default: the end of the log."),
+        option("--to", min=0, help="Offset before which to stop. Default: the end of the log."),
     ] = None,
     limit: Annotated[int, option("--limit", "-n", min=1, help="Maximum number of rows.")] = 100,
 ) -> None:
     """Shows which records of a partition a read_committed consumer receives, and why.
 
-    It lists the offsets that are delivered, those that were dropped and by which transaction, and where the consumer
-    continues after each hole. It asks the control plane, through an agent, and changes nothing. If the output is
-    not a terminal, the columns are separated by tabs.
+    The output lists the offsets that are delivered, the offsets that were dropped and the transaction that dropped
+    them, and where the consumer continues after each hole. The command asks the control plane through an agent, and
+    changes nothing. If the output is not a terminal, the columns are separated by tabs.
     """
     if first is not None and end is not None and first > end:
         fail(f"--from {first} is greater than --to {end}: swap them")
@@ -52,7 +52,7 @@ async def explain(
 
 
 def show(explanation: Explanation) -> None:
-    """Prints an explanation for people or programs. If rows were left out, explains how to see them."""
+    """Prints an explanation for people or programs. If rows were left out, says how to see them."""
     if is_for_people():
         print_explanation(explanation)
     else:
@@ -109,7 +109,7 @@ def _row(line: Line, explanation: Explanation) -> Sequence[str]:
 
 
 def owner(line: Line, transactional_ids: dict[int, str]) -> str:
-    """Return the transactional id that wrote a row's records, or the producer id if the former is no longer known."""
+    """Return the transactional id that wrote a row's records, or the producer id if that id is no longer known."""
     row = line.row
     if row.is_merged:
         return "merged, no longer known"

@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from lacuna.pipeline.workers import Workers
 
 
-#: The cuts that --status lists, and the open transactions that a report names; `--json` has all.
+#: The maximum number of cuts that --status lists, and of open transactions that a report names; `--json` has all.
 _MOST_CUTS = 10
 _MOST_NAMED = 3
-#: The time from the beginning of a run to that of the next with --follow. A record that just misses a cut waits for the
-#: next run to begin and to end.
+#: With --follow, the time from the beginning of one run to the beginning of the next. A record that just misses a cut
+#: waits for the next run to begin and end.
 _FOLLOW_SECONDS: Final = 20.0
 
 
 def export(given: Given) -> None:
     """Exports committed records to Parquet files or Iceberg tables, each exactly once.
 
-    Each run continues where the last one ended. All its topics stop at one cut, which splits no transaction. Readers of
-    the folder or table never see part of a run: if a run dies, the next one repairs it. Aborted records are not even
-    read. If the export of a topic fails, the others are still exported.
+    Each run continues where the last one ended. All topics in a run stop at one cut, which splits no transaction.
+    Readers of the folder or table never see part of a run: if a run dies, the next one repairs what it left. Aborted
+    records are not even read. If the export of one topic fails, the other topics are still exported.
     """
     from lacuna.pipeline.spark_errors import job_errors
 
@@ -66,7 +66,7 @@ def export(given: Given) -> None:
 
 
 def _show_cuts(settings: "ExportSettings") -> None:
-    """Lists the newest complete cuts, the last one first, with the run or snapshot to read of each topic or table."""
+    """Lists the newest complete cuts, the last one first, with the run or snapshot to read for each topic or table."""
     from lacuna.pipeline.export.running import check_settings, complete_cuts
 
     check_settings(settings)
@@ -93,7 +93,7 @@ class _Job:
     as_json: bool
 
     def run(self, pause: float) -> bool:
-        """Exports once, or again and again with a pause in seconds. Returns whether none failed at first."""
+        """Exports once, or repeatedly with a pause in seconds. Returns whether no topic failed in the first run."""
         is_well = self._begin()
         while pause:
             sleep(pause)
@@ -101,7 +101,7 @@ class _Job:
         return is_well
 
     def follow(self) -> NoReturn:
-        """Exports for ever. A run begins so long after the beginning of the one before, or when that one ends."""
+        """Exports indefinitely. Each run begins a fixed time after the previous run began, or once that run ends."""
         began = monotonic()
         self._begin()
         while True:
@@ -110,7 +110,7 @@ class _Job:
             self._continue()
 
     def _begin(self) -> bool:
-        """Exports for the first time, when all errors but those of single topics end the command."""
+        """Exports for the first time. In this run, any error except one in a single topic ends the command."""
         from lacuna.pipeline.export.running import check_destination, check_topics
 
         check_topics(self.location, self.topics)
@@ -118,7 +118,7 @@ class _Job:
         return self._export_once()
 
     def _continue(self) -> None:
-        """Exports again. What fails a run need not fail the next one, so only Ctrl-C ends the command."""
+        """Exports again. An error that makes one run fail may not affect the next, so only Ctrl-C ends the command."""
         from lacuna.pipeline.errors import JobInterrupted
         from lacuna.pipeline.spark_errors import EXPLAINED, job_errors
 
@@ -175,7 +175,7 @@ def print_reports(reports: Sequence["TopicReport"]) -> None:
 
 
 def _cut_sentence(cut: "CutReport") -> str:
-    """Says whether the topics end at one cut, and which open transactions hold it back."""
+    """Says whether the topics end at one cut, and which open transactions hold the cut back."""
     text = f"{show_count(cut.topics, 'topic')}, " if cut.topics > 1 else ""
     text += f"cut at {show_time(cut.at_ms)}: "
     text += "no transaction is split" if cut.is_complete else "not all topics have reached it"

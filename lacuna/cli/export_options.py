@@ -1,4 +1,4 @@
-"""The options of `lacuna export`, and the settings made from them."""
+"""The options of `lacuna export`, and the settings that are made from them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Schemas:
-    """The schemas and messages of keys or values (`name`) by topic or pattern. "" stands for all topics."""
+    """The schemas and messages of keys or values (`name`), by topic or pattern. "" stands for all topics."""
 
     name: str
     schemas: Mapping[str, str]
@@ -43,7 +43,7 @@ class Schemas:
         *,
         has_registry: bool = False,
     ) -> "Schemas":
-        """Reads the options. Raises UserError for a message without a schema, which a registry may have."""
+        """Reads the options. Raises UserError for a message without a schema, unless a registry may have the schema."""
         given = cls(name, dict(map(_by_topic, schemas)), dict(map(_by_topic, messages)))
         for topic in given.messages:
             if topic not in given.schemas and not has_registry:
@@ -72,7 +72,7 @@ def _by_topic(text: str) -> tuple[str, str]:
 
 
 def _checked(settings: "ExportSettings") -> "ExportSettings":
-    """Return the settings if they are valid. Raises UserError, PipelineError."""
+    """Return the settings after checking them. Raises UserError, PipelineError."""
     from lacuna.pipeline.export.job import ICEBERG
     from lacuna.pipeline.export.running import check_settings
 
@@ -93,7 +93,7 @@ def _checked(settings: "ExportSettings") -> "ExportSettings":
 def pairs(texts: Iterable[str], otherwise: str) -> dict[str, str]:
     """Return the names and values of NAME=VALUE texts.
 
-    Raises UserError for any other text; `otherwise` is the end of the message.
+    Raises UserError for any other text; the error message ends with `otherwise`.
     """
     values: dict[str, str] = {}
     for text in texts:
@@ -123,29 +123,32 @@ class Given:
     ] = "parquet"
     allow_loss: Annotated[
         bool,
-        option(help=("Continue even if retention has deleted records before they were exported.")),
+        option(help=("Continue even if retention deleted records before they were exported.")),
     ] = False
     skip_damage: Annotated[
         Path | None,
         option(
-            help="Report of `lacuna verify --json`. The export leaves out the damaged records that it lists. Other "
-            "damage still makes the export of the topic fail."
+            help="A report from `lacuna verify --json`. The export leaves out the damaged records "
+            "listed in the report. Other damage still makes the export of the topic fail."
         ),
     ] = None
     watch: Annotated[
-        str | None, option(help="Export repeatedly, with this pause: 10m, 1h. Ctrl-C ends it.")
+        str | None,
+        option(
+            help="Export repeatedly, with this pause between runs: 10m, 1h. Ctrl-C ends the command."
+        ),
     ] = None
     follow: Annotated[
         bool,
         option(
-            help="Export continuously: a run begins every 20 seconds, so that readers are at most a minute behind. "
-            "Implies --maintain for Iceberg. Ctrl-C ends it."
+            help="Export continuously: a run begins every 20 seconds, so that readers are at most "
+            "a minute behind. Implies --maintain for Iceberg. Ctrl-C ends the command."
         ),
     ] = False
     status: Annotated[
         bool,
         option(
-            help="List the newest complete cuts of earlier exports, and what to read of each. Exports nothing."
+            help="List the newest complete cuts of earlier exports, and what to read for each cut. Exports nothing."
         ),
     ] = False
     as_json: Annotated[
@@ -164,8 +167,8 @@ class Given:
     sort_by: Annotated[
         str,
         option(
-            help="Columns, separated by commas, by which the rows of a file are sorted, in parts of up to 32 MiB. "
-            "Default: the order of offsets.",
+            help="Columns, separated by commas, by which the rows in a file are "
+            "sorted, in parts of up to 32 MiB. Default: offset order.",
             panel=_FILES,
         ),
     ] = ""
@@ -190,8 +193,8 @@ class Given:
         list[str] | None,
         option(
             metavar="[TOPIC=]FILE",
-            help="Schema of the values: .json (JSON Schema), .avsc (Avro), .proto or .desc (Protobuf). With TOPIC= (a "
-            "name or a pattern) in front, only for these topics. May be repeated.",
+            help="Schema of the values: .json (JSON Schema), .avsc (Avro), .proto or .desc (Protobuf). Prefix "
+            "it with TOPIC= (a name or a pattern) to use it only for these topics. May be repeated.",
             panel=_SCHEMA,
         ),
     ] = None
@@ -199,7 +202,8 @@ class Given:
         list[str] | None,
         option(
             metavar="[TOPIC=]NAME",
-            help="Protobuf message of the values, if the schema has several. TOPIC= works as in --value-schema.",
+            help="Protobuf message of the values, if the schema has several. A TOPIC= prefix "
+            "works as in --value-schema.",
             panel=_SCHEMA,
         ),
     ] = None
@@ -222,8 +226,8 @@ class Given:
     confluent_prefix: Annotated[
         bool,
         option(
-            help="Skip the prefix of Confluent's serializers: a 0 byte, the schema id, and Protobuf's message indexes. "
-            "To decode each record by its own schema, use --registry.",
+            help="Skip the prefix that Confluent's serializers write: a 0 byte, the schema id, and Protobuf's "
+            "message indexes. To decode each record with its own schema, use --registry.",
             panel=_SCHEMA,
         ),
     ] = False
@@ -231,8 +235,8 @@ class Given:
         str | None,
         option(
             metavar="URL",
-            help="Schema registry with Confluent's interface. Each record is decoded by the schema that it names, and "
-            "resolved to the newest schema of its subject, which has the columns.",
+            help="Schema registry with Confluent's interface. Each record is decoded with the schema that "
+            "it names, and resolved to the newest schema of its subject, which defines the columns.",
             panel=_SCHEMA,
         ),
     ] = None
@@ -240,7 +244,7 @@ class Given:
         str | None,
         option(
             metavar="SOURCE",
-            help="Source of USER:PASSWORD for the registry: file:PATH, env:NAME or command:LINE.",
+            help="Where to get USER:PASSWORD for the registry: file:PATH, env:NAME or command:LINE.",
             panel=_SCHEMA,
         ),
     ] = None
@@ -248,8 +252,8 @@ class Given:
         list[str] | None,
         option(
             metavar="[TOPIC=]SUBJECT",
-            help="Subject of the values, where {topic} stands for the topic's name. Default: '{topic}-value', and "
-            "bytes if the registry does not have it. May be repeated.",
+            help="Subject of the values, where {topic} stands for the topic's name. Default: '{topic}-value', "
+            "or bytes if the registry does not have that subject. May be repeated.",
             panel=_SCHEMA,
         ),
     ] = None
@@ -267,8 +271,8 @@ class Given:
     on_error: Annotated[
         str,
         option(
-            help="Treatment of a record that does not match its schema. fail: export nothing; null: "
-            "write null; quarantine: write the original record to separate files.",
+            help="What to do with a record that does not match its schema. fail: export nothing; "
+            "null: write null; quarantine: write the original record to separate files.",
             panel=_SCHEMA,
         ),
     ] = "fail"
@@ -289,8 +293,8 @@ class Given:
         str,
         option(
             help=(
-                "Name of the catalog: SQL catalogs keep their tables under it, and .pyiceberg.yaml its "
-                "properties."
+                "Name of the catalog. SQL catalogs keep their tables under "
+                "this name, and .pyiceberg.yaml keeps properties under it."
             ),
             panel=_ICEBERG,
         ),
@@ -301,30 +305,30 @@ class Given:
         option(
             "--table",
             metavar="TOPIC=NAME",
-            help="Name of a topic's table. Default: the topic's, with underscores for dots. May be repeated.",
+            help="Name of a topic's table. Default: the topic's name, with underscores for dots. May be repeated.",
             panel=_ICEBERG,
         ),
     ] = None
     expire_snapshots: Annotated[
         str | None,
         option(
-            help="After each run, delete snapshots that are older than this: 12h, 7d. The newest complete cut stays.",
+            help="After each run, delete snapshots older than this: 12h, 7d. The newest complete cut is kept.",
             panel=_ICEBERG,
         ),
     ] = None
     maintain: Annotated[
         bool,
         option(
-            help="After each run, merge small files, and delete old snapshots with the files that only they use. "
-            "Without --expire-snapshots, snapshots stay for a day.",
+            help="After each run, merge small files, and delete old snapshots along with the files "
+            "that only they use. Without --expire-snapshots, snapshots are kept for a day.",
             panel=_ICEBERG,
         ),
     ] = False
     upsert: Annotated[
         bool,
         option(
-            help="Keep one row for each key: a record replaces the row of the earlier one, and a record without a "
-            "value deletes it. Implies --maintain.",
+            help="Keep one row for each key: a record replaces the key's earlier row, "
+            "and a record without a value deletes the row. Implies --maintain.",
             panel=_ICEBERG,
         ),
     ] = False
@@ -376,7 +380,7 @@ class Given:
     def _layouts(
         self, key: Schemas, value: Schemas
     ) -> "tuple[Layout, tuple[tuple[str, Layout], ...]]":
-        """Return the layout of the rows of all topics, and those of topics and patterns with their own schemas.
+        """Return the default row layout, and the layouts for topics and patterns with their own schemas.
 
         Names come before patterns. Raises UserError for options that contradict each other, PipelineError for a schema
         that cannot be used.
@@ -404,7 +408,7 @@ class Given:
         return layout_of(""), tuple((topic, layout_of(topic)) for topic in topics)
 
     def _subjects(self, key: Schemas, value: Schemas) -> "Subjects | None":
-        """Return the subjects of the registry, if there is one. Raises UserError."""
+        """Return the subjects of the registry, if one is given. Raises UserError."""
         login = self.registry_login
         keys, values = (
             dict(map(_by_topic, each or ())) for each in (self.key_subject, self.value_subject)

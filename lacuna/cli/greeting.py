@@ -11,7 +11,7 @@ from lacuna.logstore.objects import folder_url
 from lacuna.operating.journals import SharedJournalOptions
 from lacuna.operating.moto import CREDENTIALS
 
-#: The name of the file in the lines for clients that must log in.
+#: The name of the properties file in the lines for clients that must log in.
 _CLIENT: Final = "client.properties"
 
 
@@ -25,10 +25,10 @@ def greeting(
     is_new: bool = False,
     console: str = "",
 ) -> str:
-    """Return the lines that describe the address, the data, the first commands and the way to stop.
+    """Return the lines that describe the address, the data, the first commands to try, and how to stop.
 
-    The first line, `bootstrap: HOST:PORT`, is for scripts. With `keeps_nothing`, for --moto, the data is in memory.
-    With `is_new`, the folder had no journal. `console` is HOST:PORT of the web console, if there is one.
+    The first line, `bootstrap: HOST:PORT`, is for scripts. `keeps_nothing` means that the data is in memory, as with
+    --moto. `is_new` means that the folder had no journal. `console` is HOST:PORT of the web console, if there is one.
     """
     there = "" if bootstrap == DEFAULT_BOOTSTRAP.addresses else f" -b {bootstrap}"
     login = _login(options)
@@ -58,7 +58,7 @@ def greeting(
 
 
 def _login(options: AgentOptions) -> str:
-    """Return the properties with which a client connects to the first listener, or "" if it needs none."""
+    """Return the properties that a client needs to connect to the first listener, or "" if it needs none."""
     protocol = options.listeners()[0].protocol
     if protocol is Protocol.PLAINTEXT:
         return ""

@@ -66,10 +66,10 @@ GroupId = Annotated[str, argument(help="ID of the group.")]
 @app.adds("list", shows=True)
 @asynchronous
 async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Lists the groups of all kinds with their states, members and lags.
+    """Lists groups of all kinds with their states, members and lags.
 
-    The lag is the number of records that a group can read and has not read yet, over all its topics. It is empty for
-    groups whose offsets the user may not see.
+    The lag is the number of records that a group can read but has not read yet, over all its topics. The column is
+    empty for groups whose offsets the user may not see.
     """
     groups = sorted([each async for each in listed_groups(bootstrap)])
     async with KafkaConnection(bootstrap) as connection:
@@ -135,7 +135,7 @@ async def _lag_of(connection: KafkaConnection, group: ListedGroup) -> int | None
 async def describe_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Shows a group's members, its committed offsets, and the number of records that it has not read yet.
 
-    The lag is the same as in `lacuna groups lag`: 0 once the group has read everything, even behind aborted records.
+    The lag is the same as in `lacuna groups lag`: 0 once the group has read everything, even if aborted records remain.
     """
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(
@@ -156,7 +156,7 @@ async def describe_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRA
 
 
 async def _describe_share(connection: KafkaConnection, group: str) -> bool:
-    """Show a group if it is a share group, and return whether it is one."""
+    """Show the group if it is a share group. Return whether it is one."""
     response = await connection.ask(*SHARE_GROUP_DESCRIBE, ShareGroupDescribeRequest([group]))
     (shares,) = response.groups
     if shares.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
@@ -207,7 +207,7 @@ async def _describe_share(connection: KafkaConnection, group: str) -> bool:
 
 
 async def _describe_streams(connection: KafkaConnection, group: str) -> bool:
-    """Show a group's members and tasks if it is a streams group, and return whether it is one."""
+    """Show the group's members and tasks if it is a streams group. Return whether it is one."""
     response = await connection.ask(
         *STREAMS_GROUP_DESCRIBE, streams_groups.StreamsGroupDescribeRequest([group])
     )
@@ -247,7 +247,7 @@ def _tasks(tasks: Sequence[streams_groups.TaskIds]) -> str:
 
 
 def _counts(flying: ShareOffset | None) -> tuple[int | None, ...]:
-    """Return how many records are in each state, and how often one of them was delivered at most."""
+    """Return the number of records in each state, and the largest number of times that any of them was delivered."""
     if flying is None:
         return (None,) * 4
     return flying.acquired, flying.available, flying.archiving, flying.delivery_count
@@ -256,7 +256,7 @@ def _counts(flying: ShareOffset | None) -> tuple[int | None, ...]:
 async def _in_flight(
     connection: KafkaConnection, group: str
 ) -> Mapping[tuple[bytes, int], ShareOffset]:
-    """Return what a share group has in flight, by topic id and partition; nothing if the user may not ask for it."""
+    """Return a share group's in-flight records, by topic id and partition; nothing if the user may not see them."""
     command = DescribeShareOffsets(group_id=group, all_partitions=True)
     try:
         reply = await RelayedClient(connection).call(Command(describe_share_offsets=command))
@@ -321,9 +321,9 @@ def _shown(assignment: ConsumerGroupDescribeResponseAssignment | share_groups.As
 async def lag(group: GroupId, place: AskedPlace) -> None:
     """Shows how far a group is behind, in records and in seconds.
 
-    Aborted records, holes and the ends of transactions are not counted, so a group that has read everything has a lag
-    of 0. Records behind an open transaction are shown as waiting, because the group cannot read them yet. The seconds
-    are the time since the newest record in the first unread extent. It asks the control plane, through an agent.
+    Aborted records, holes and transaction markers are not counted, so a group that has read everything has a lag of 0.
+    Records behind an open transaction are shown as waiting, because the group cannot read them yet. The lag in seconds
+    is the time since the newest record in the first unread extent. The command asks the control plane through an agent.
     """
     async with open_control(place.control, place.data, place.bootstrap) as client:
         lags = await lag_of_group(client, group)
@@ -363,7 +363,7 @@ async def delete_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP)
 
 
 async def _fail_without(connection: KafkaConnection, group: str) -> NoReturn:
-    """Raises UserError about a group that does not exist, with the name that is most like it."""
+    """Raises UserError about a group that does not exist, with the most similar name."""
     known = await questions.groups(RelayedClient(connection))
     hint = did_you_mean(group, [each.group_id for each in known])
     hint = hint or "`lacuna groups list` shows the existing groups"

@@ -69,7 +69,7 @@ def _help(parameter: Any, context: click.Context) -> Text:
     notes = []
     if isinstance(parameter, click.Option):
         extra = parameter.get_help_extra(context)
-        # All other options have a variable too, named after the command and the option. `lacuna config` shows it.
+        # All other options also have a variable, named after the command and the option. `lacuna config` shows it.
         if parameter.envvar or row is not None:
             notes += [f"env var: {name}" for name in extra.get("envvars", ())]
         notes += [f"default: {extra['default']}"] if "default" in extra else []

@@ -23,7 +23,8 @@ _PLACE_AND_OFFSET: Final = re.compile(r"(.+):(\d+)=(\d+)")
 _SHOWN_SECONDS: Final = 0.5
 
 app = Group(
-    help="Moves in from Kafka: copies topics with their offsets, groups and rights, and follows until promoted."
+    help="Migrates from Kafka: copies topics with their offsets, groups and rights, and follows "
+    "the source until promoted."
 )
 
 _SOURCE_CONFIG = option(
@@ -57,7 +58,9 @@ Wanted = Annotated[
 ]
 LeftOut = Annotated[
     list[str] | None,
-    option("--exclude", help="Not this topic, or topics that match a pattern. May be repeated."),
+    option(
+        "--exclude", help="Leave out this topic, or topics that match a pattern. May be repeated."
+    ),
 ]
 
 
@@ -75,28 +78,28 @@ class Given:
         bool,
         option(
             "--once/--follow",
-            help="End once everything that was decided at the beginning is here, instead of following.",
+            help="Exit once everything that was decided at the start has been copied, instead of following the source.",
         ),
     ] = False
-    rights: Annotated[bool, option("--rights/--no-rights", help="Copy ACLs and quotas, too.")] = (
+    rights: Annotated[bool, option("--rights/--no-rights", help="Also copy ACLs and quotas.")] = (
         True
     )
     accept_gaps: Annotated[
         bool,
         option(
-            help="Go on with a hole where the source has deleted records before they were copied."
+            help="If the source deleted records before they were copied, leave a hole in their place and continue."
         ),
     ] = False
     keep_aborted: Annotated[
         bool,
         option(
             _KEEP_ABORTED,
-            help="Copy the records of aborted transactions, too, for read_uncommitted consumers.",
+            help="Also copy the records of aborted transactions, for read_uncommitted consumers.",
         ),
     ] = False
     max_bytes_per_second: Annotated[
         str | None,
-        option(help="The most bytes that are read in a second on average, such as 20MiB."),
+        option(help="Maximum average number of bytes read per second, such as 20MiB."),
     ] = None
     place: JobPlace
 
@@ -105,9 +108,9 @@ class Given:
 def run(given: Given) -> None:
     """Copies topics with their offsets, and follows the source until Ctrl-C.
 
-    Aborted records are not copied, unless you add --keep-aborted; their offsets are holes. Records of open transactions
-    are copied once the source has decided. A copy refuses other producers until `lacuna import promote`. Run the
-    command again after it has ended: it goes on where the copies end.
+    Aborted records are not copied unless you add --keep-aborted; their offsets become holes. Records of open
+    transactions are copied once the source has committed them. A copied topic rejects other producers until `lacuna
+    import promote`. If the command ends, run it again: it continues where the copies end.
     """
     # An event loop of its own finds the cluster, so this cannot be a coroutine.
     _run(given, locate(given.place))
@@ -142,11 +145,11 @@ async def _run(given: Given, location: "ClusterLocation") -> None:
     )
     stopped = [each for each in progress.tracks.values() if each.stopped]
     if stopped or progress.left:
-        fail("not everything was copied: the lines above say what and why")
+        fail("not everything was copied: the lines above say what is missing and why")
 
 
 async def _shown(importer: "Importer") -> None:
-    """Run an importer, and show on a terminal how many offsets are here."""
+    """Run an importer, and show on a terminal how many offsets have been copied."""
     from lacuna.cli.progress import offsets_done
 
     running = asyncio.ensure_future(importer.run())
@@ -178,16 +181,16 @@ async def status(
     transactions: Annotated[
         bool,
         option(
-            help="Show the source's transactional ids, which are not copied, and their states instead."
+            help="Instead, show the source's transactional ids, which are not copied, and their states."
         ),
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Shows how far each mirrored partition is behind its source.
 
-    The lag counts the offsets that are decided at the source and not here yet. Offsets are open until the source
-    decides them: they belong to open transactions, or follow the first record of one. A transaction that seems to
-    hang is named with the command that ends it: it has been idle for 15 minutes, and no coordinator lists it.
+    The lag counts the offsets that are decided at the source but not copied yet. Offsets are open until the source
+    decides them: they belong to open transactions, or follow the first record of one. A transaction appears to hang if
+    it has been idle for 15 minutes and no coordinator lists it; the output names it, with the command that ends it.
     """
     from lacuna.importing.cluster import Kafka
     from lacuna.importing.cutover import standings
@@ -225,7 +228,7 @@ async def status(
             for hanging in await hanging_transactions(there, undecided, now_ms):
                 _say(str(hanging))
         except UserError as error:
-            _say(f"it is not known whether transactions of the source hang: {error}")
+            _say(f"it is not known whether transactions hang at the source: {error}")
 
 
 @app.adds("promote")
@@ -239,15 +242,16 @@ async def promote(
     force: Annotated[
         bool,
         option(
-            help="Promote although records are missing, or the source does not answer. They stay missing."
+            help="Promote even if records are missing or the source does not answer. Missing "
+            "records are not copied later."
         ),
     ] = False,
     at: Annotated[
         list[str] | None,
         option(
             metavar="TOPIC:PARTITION=OFFSET",
-            help="Promote once the copy of this partition reaches OFFSET, although the source has more. May be "
-            "repeated.",
+            help="Promote once the copy of this partition reaches OFFSET, "
+            "even if the source has more records. May be repeated.",
         ),
     ] = None,
     wait: Annotated[
@@ -255,11 +259,11 @@ async def promote(
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Lets mirrored topics accept the records of producers, which ends their copying.
+    """Lets mirrored topics accept records from producers, and stops copying these topics.
 
-    Stop the producers at the source first. A topic is promoted only if everything is here and the source has no open
-    transaction in it. Committed offsets are copied a last time. Producers start anew: sequences and open transactions
-    do not move.
+    Stop the producers at the source first. A topic is promoted only if everything has been copied and the source has no
+    open transaction in the topic. Committed offsets are copied one last time. Producers start afresh: sequences and
+    open transactions are not migrated.
     """
     from lacuna.importing.cutover import Cutover, cut_over
 
@@ -288,10 +292,11 @@ async def go_back(
     topic: Annotated[list[str], argument(help="Topics that were copied and promoted.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Commits at the source what groups have committed here since, so that consumers can go back.
+    """Commits to the source what groups have committed here since the promotion, so that consumers can go back.
 
-    Stop the consumers here first. Offsets only move forward, and not beyond the end of the source: records that
-    producers have written here since the promotion are not at the source. A group with members there is left alone.
+    Stop the consumers here first. Offsets only move forward, and never beyond the end of the source, because the source
+    does not have the records that producers have written here since the promotion. A group with members at the source
+    is left alone.
     """
     from lacuna.importing.cutover import reverse_offsets
 
@@ -309,15 +314,16 @@ async def verify(
         bool,
         option(
             _KEEP_ABORTED,
-            help="The copies were made with this option: compare aborted records, too.",
+            help="The copies were made with this option, so also compare aborted records.",
         ),
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Compares copies with their source: each offset, key, value, header and timestamp, and groups' offsets.
 
-    Both are read as consumers read them, and the copy under both isolation levels. It compares what both have, up to
-    what the source has decided, and reports the first difference of each partition.
+    Source and copy are read as consumers read them, the copy under both isolation levels. The command compares the
+    offsets that both have, up to the last one that the source has decided, and reports the first difference in each
+    partition.
     """
     from lacuna.importing.cluster import Kafka
     from lacuna.importing.topics import Selection

@@ -1,4 +1,4 @@
-"""What jobs share: the choice between Spark and this process, and the check of files for reports."""
+"""Shared by jobs: the choice between Spark and this process, and the check that report files can be written."""
 
 import os
 from contextlib import ExitStack
@@ -39,7 +39,7 @@ class SparkOptions:
         str,
         option(
             envvar="LACUNA_SPARK_MASTER",
-            help="Where Spark runs: local[*], local[N], spark://HOST:PORT, yarn, k8s://URL.",
+            help="Where Spark runs: local[*], local[N], spark://HOST:PORT, yarn or k8s://URL.",
             panel=_SPARK,
         ),
     ] = "local[*]"
@@ -48,9 +48,9 @@ class SparkOptions:
     ] = None
 
     def choice(self) -> bool | None:
-        """Return whether the user chose Spark, by --spark or by settings of Spark; None if there was no choice.
+        """Return whether the user chose Spark, with --spark or with Spark settings; None if the user did not choose.
 
-        Raises UserError for settings of Spark together with --no-spark.
+        Raises UserError for Spark settings together with --no-spark.
         """
         if not (is_typed(click.get_current_context(), "master") or self.conf):
             return self.spark
@@ -68,9 +68,9 @@ def choose_workers(
     progress: "Progress",
     stack: ExitStack,
 ) -> "Workers":
-    """Return the workers of the job `name`. Spark starts when it is first used; the stack ends it.
+    """Return the workers for the job `name`. Spark starts on first use; the exit stack stops it.
 
-    Raises PipelineError if a master of Spark is not valid or does not answer.
+    Raises PipelineError if the Spark master is not valid or does not answer.
     """
     from lacuna.pipeline.session import check_master, parse_settings, spark_session
     from lacuna.pipeline.workers import SPARK_FROM_BYTES, Workers
@@ -91,10 +91,10 @@ def choose_workers(
 
 
 def check_report_file(option: str, file: Path | str | None) -> None:
-    """Raises UserError if a report cannot be written to `file`. `option` names it in errors.
+    """Raises UserError if a report cannot be written to `file`. `option` is the option that errors name.
 
-    Call this before the work, so that the report is not lost at the end. None (no report) and "-" (standard output)
-    always pass.
+    Call this function before the work begins, so that the report is not lost at the end. None (no report) and "-"
+    (standard output) always pass.
     """
     if file is None or str(file) == "-":
         return

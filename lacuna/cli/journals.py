@@ -1,4 +1,4 @@
-"""`lacuna controlplane copy` and `set-time`: what operators do with a journal that no control plane uses."""
+"""`lacuna controlplane copy` and `set-time`, which work on a journal that no control plane is using."""
 
 import time
 from typing import Annotated
@@ -19,13 +19,14 @@ from lacuna.operating.journals import journal_source, journal_target
 async def copy(
     source: Annotated[str, option("--from", help=f"The journal to copy: {forms()}.")],
     target: Annotated[
-        str, option("--to", help="The target, in the same form. It must not exist yet.")
+        str, option("--to", help="The target journal, in the same form. It must not exist yet.")
     ],
     settings: Annotated[Configuration, takes(StoreUrl, LeaderLease)],
 ) -> None:
-    """Copies a journal to another place, while no control plane runs.
+    """Copies a journal to another place while no control plane is running.
 
-    The records stay where they are. The copy is read back and compared before a control plane can lead it.
+    The records in the store stay where they are. The copy is read back and compared before a control plane can lead on
+    it.
     """
     store, lease_ms = settings.make(StoreUrl).store, settings.make(LeaderLease).lease_ms
     store_url = with_keys(store) if store else ""
@@ -47,10 +48,10 @@ async def copy(
 async def set_time(
     settings: Annotated[Configuration, takes(JournalPlace, StoreUrl, LeaderLease, DataFolder)],
 ) -> None:
-    """Sets a cluster's time to that of this machine's clock, while no control plane runs.
+    """Sets a cluster's time from this machine's clock, while no control plane is running.
 
-    Use it after a wrong clock has moved the time. Check this machine's clock first: records that are older than their
-    retention by the new time are deleted.
+    Use this command after a wrong clock has moved the cluster's time. Check this machine's clock first: records that
+    have exceeded their retention at the new time are deleted.
     """
     store = settings.make(StoreUrl).store
     journal = settings.make(JournalPlace).journal or f"sqlite:{settings.make(DataFolder).data}"

@@ -36,14 +36,14 @@ class Given:
     seconds: Annotated[
         float,
         option(
-            min=1, help="How long the load lasts. After it, the judge reads everything once more."
+            min=1, help="How long the load lasts. Afterwards, the judge reads everything once more."
         ),
     ] = 30.0
     fault: Annotated[
         list[str] | None,
         option(
             metavar="COMMAND",
-            help="A shell command that harms the cluster. May be repeated: the commands run in turn.",
+            help="A shell command that harms the cluster. May be repeated; the commands run in turn.",
             panel=_FAULTS,
         ),
     ] = None
@@ -51,7 +51,7 @@ class Given:
         list[str] | None,
         option(
             metavar="COMMAND",
-            help="A shell command that ends a fault. The first one ends the first fault, and so on.",
+            help="A shell command that ends a fault. The first --heal ends the first --fault, and so on.",
             panel=_FAULTS,
         ),
     ] = None
@@ -59,7 +59,7 @@ class Given:
         float,
         option(
             min=1,
-            help="Seconds from one fault to the next. A fault is healed after half of that time.",
+            help="Seconds from one fault to the next. Each fault is healed after half of that time.",
             panel=_FAULTS,
         ),
     ] = 10.0
@@ -67,7 +67,7 @@ class Given:
         float,
         option(
             min=1,
-            help="How many seconds after its commit a record must be visible if there is no fault.",
+            help="The number of seconds after its commit within which a record must be visible if there is no fault.",
         ),
     ] = 30.0
     html: Annotated[
@@ -81,7 +81,7 @@ class Given:
         Path | None,
         option(
             metavar="FILE",
-            help="Judge the operations in a file that --history wrote, instead of a cluster.",
+            help="Judge the operations in a file written by --history, instead of a cluster.",
         ),
     ] = None
     seed: Annotated[
@@ -95,9 +95,9 @@ def judge(given: Given) -> None:
     """Judges any Kafka by what its clients see: puts load on it, and looks for anomalies.
 
     The load consists of transactional and idempotent producers, exactly-once loops, transactions that read lists and
-    append to them, consumers of both isolation levels, and a share group. It uses topics of its own, and deletes them
-    at the end. For each kind of anomaly, the command prints the smallest history that shows it. The exit code is 0 if
-    there is no anomaly, 1 if there is one, and 2 if the cluster could not be judged.
+    append to them, consumers of both isolation levels, and a share group. The load uses topics of its own, which are
+    deleted at the end. For each kind of anomaly, the command prints the smallest history that shows it. The exit code
+    is 0 if there is no anomaly, 1 if there is one, and 2 if the cluster could not be judged.
     """
     from lacuna.judge.checker import judge as judged
     from lacuna.judge.history import HistoryError
@@ -130,9 +130,9 @@ def _read(path: Path) -> "History":
 
 
 def _observed(given: Given) -> "History":
-    """Run the load, and return what was observed. The history is written even if the cluster cannot be judged.
+    """Run the load, and return the observations. The history is written even if the cluster cannot be judged.
 
-    If the last look fails, anomalies that were found before it still count.
+    If the final reading fails, anomalies that were found earlier still count.
     """
     from lacuna.judge.checker import judge as judged
     from lacuna.judge.client import Brokers
@@ -171,7 +171,7 @@ def _observed(given: Given) -> "History":
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file. If that fails, report it, and keep the verdict and the exit code."""
+    """Write a file. If writing fails, report the failure, but keep the verdict and the exit code."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

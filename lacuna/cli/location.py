@@ -25,10 +25,10 @@ _LOCAL: Final = "unix:"
 
 
 def locate(place: JobPlace, *, needs_control: bool = True) -> ClusterLocation:
-    """Return the cluster that the options name. The agents supply what the options leave out.
+    """Return the location of the cluster that the options name. The agents supply what the options leave out.
 
-    With `needs_control` the location must include a control plane. Raises PipelineError or UserError with the
-    correction.
+    With `needs_control`, the location must include a control plane. Raises PipelineError or UserError, whose message
+    gives the remedy.
     """
     from lacuna.pipeline.location import find_cluster
 
@@ -36,7 +36,9 @@ def locate(place: JobPlace, *, needs_control: bool = True) -> ClusterLocation:
     if _asks_agents(place):
         learned = asyncio.run(places_of(place.bootstrap))
         if not store and not learned.store:
-            fail("the records of this cluster are in its process alone, so jobs cannot read them")
+            fail(
+                "this cluster's records exist only inside its own process, so jobs cannot read them"
+            )
         store = store or learned.store
         if control is None and needs_control:
             control = _checked(learned, place.bootstrap)
@@ -58,7 +60,7 @@ def _asks_agents(place: JobPlace) -> bool:
 
 
 def find_place(control: ControlPlace | None, data: Path | None, agents: Agents) -> ControlPlace:
-    """Return the place of the control plane that the options name, or else the one that the agents use."""
+    """Return the place of the control plane that the options name, or else of the control plane that the agents use."""
     if control or data:
         return find_control(control, data)
     return _checked(asyncio.run(places_of(agents)), agents)

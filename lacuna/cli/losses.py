@@ -1,4 +1,4 @@
-"""The option --accept-loss of the commands that open a journal."""
+"""The option --accept-loss, for the commands that open a journal."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from lacuna.operating.journals import SharedJournalOptions
 
 
 def go_on_without(data: Path, open_store: Callable[[], ObjectStore] | None = None) -> None:
-    """Replaces the journal of a data folder by its intact part, and reports the loss on standard error.
+    """Replaces the journal in a data folder with its intact part, and reports the loss on standard error.
 
     Without `open_store`, the journal is not compared with a store. Raises JournalError, ForeignStoreError,
     ObjectStoreError.
@@ -35,9 +35,9 @@ def go_on_without(data: Path, open_store: Callable[[], ObjectStore] | None = Non
 async def go_on_with_shared(
     journal: SharedJournalOptions, open_store: Callable[[], ObjectStore] | None = None
 ) -> None:
-    """Begins a shared journal anew with its intact part, and reports the loss on standard error.
+    """Restarts a shared journal from its intact part, and reports the loss on standard error.
 
-    `open_store` and the errors are those of `go_on_without`.
+    `open_store` works as in `go_on_without`, and the same errors are raised.
     """
     from lacuna.operating.losses import accept_shared_loss, describe
 

@@ -31,16 +31,19 @@ def publish(
     keep: Annotated[
         str,
         option(
-            help="How long the snapshot stays valid, at most 7d. Its objects are kept until then."
+            help="How long the snapshot stays valid: at most 7d. Its objects are kept for as long."
         ),
     ] = "24h",
     watch: Annotated[
-        str | None, option(help="Publish repeatedly, with this pause: 10m, 1h. Ctrl-C ends it.")
+        str | None,
+        option(
+            help="Publish repeatedly, with this pause between snapshots: 10m, 1h. Ctrl-C ends the command."
+        ),
     ] = None,
 ) -> None:
     """Writes a snapshot of all topics' metadata to the bucket.
 
-    Jobs with metadata=bucket then need no control plane: they read the log as of the newest snapshot.
+    Jobs with metadata=bucket then need no control plane, because they read the log as of the newest snapshot.
     """
     from lacuna.pipeline.control import JobClient
     from lacuna.pipeline.stores import check_store
@@ -100,7 +103,7 @@ def show(
     store: Store = None,
     encryption_keys: JobKeys = None,
 ) -> None:
-    """Lists the snapshots in the bucket and the topics of the newest valid one. Needs no control plane."""
+    """Lists the snapshots in the bucket, and the topics in the newest valid snapshot. Needs no control plane."""
     from lacuna.pipeline.metadata.stored import StoredMetadata, published
     from lacuna.pipeline.stores import check_store, shared_store
 

@@ -21,7 +21,8 @@ from lacuna.logstore.objects.url import SHARED_FORMS
 from lacuna.operating.kafka import Agents
 from lacuna.operating.srv import resolved
 
-#: Option → the options that replace it when they are typed. Its variable and the config file then do not count.
+#: Option → the options that replace it when they are typed. Its variable and its value in the config file are then
+#: ignored.
 _INSTEAD = {
     "control": ("data", "bootstrap"),
     "data": ("control", "store", "bootstrap"),
@@ -53,9 +54,9 @@ _COMMAND_CONFIG = option(
 
 
 def agents_from(settings: str) -> Callable[..., Agents | None]:
-    """Return the callback of an option with addresses, whose connections have the settings of another option.
+    """Return the callback for an option that takes addresses. Connections to them use the settings from another option.
 
-    `settings` names that option. SRV names among the addresses are resolved.
+    `settings` is the name of that other option. SRV names among the addresses are resolved.
     """
     key = settings.removeprefix("--").replace("-", "_")
 
@@ -90,7 +91,7 @@ OptionalBootstrap = Annotated[
         parser=ANY_TEXT,
         callback=agents_from("--command-config"),
         beside=(_COMMAND_CONFIG,),
-        help="Address of a running cluster, HOST:PORT. Without it, the demo starts a temporary one.",
+        help="Address of a running cluster, HOST:PORT. Without this option, the demo starts a temporary cluster.",
     ),
 ]
 DEFAULT_BOOTSTRAP = Agents("127.0.0.1:9092")
@@ -100,7 +101,7 @@ _CONTROL_ROWS = [row for row in settings_of(ControlTlsSettings).values() if row.
 
 
 def _to_place(context: click.Context, parameter: click.Parameter, value: str) -> Any:
-    """Return the address of the control plane and the TLS files for it, from --control."""
+    """Return the address of the control plane from --control, and the TLS files for connections to it."""
     address = _typed_first(context, parameter, value)
     if address is None:
         return None
@@ -128,7 +129,8 @@ Control = Annotated[
         parser=ANY_TEXT,
         callback=_to_place,
         beside=_BESIDE_CONTROL,
-        help="Address of the control plane, HOST:PORT or unix:PATH, to ask it instead of the agents.",
+        help="Address of the control plane, HOST:PORT or unix:PATH; the command asks the control "
+        "plane instead of the agents.",
     ),
 ]
 OneControl = Annotated[
@@ -152,7 +154,7 @@ Data = Annotated[
         parser=folder,
         metavar="PATH",
         callback=_typed_first,
-        help="Data folder of a running `lacuna up`, to ask its control plane instead of the agents.",
+        help="Data folder of a running `lacuna up`; the command asks its control plane instead of the agents.",
     ),
 ]
 Store = Annotated[
@@ -170,16 +172,16 @@ JobKeys = Annotated[
         "--encryption-keys",
         parser=folder,
         metavar="PATH",
-        help="File with the cluster's keys, if its objects are encrypted, on each machine that runs Spark. Default: "
-        "the file that the data folder or LACUNA_ENCRYPTION_KEYS names, or the output of the command in "
-        "LACUNA_ENCRYPTION_KEY_COMMAND.",
+        help="File with the cluster's keys, if its objects are encrypted. The file must be on each "
+        "machine that runs Spark. Default: the file that the data folder or LACUNA_ENCRYPTION_KEYS "
+        "names, or the output of the command in LACUNA_ENCRYPTION_KEY_COMMAND.",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedPlace:
-    """The options that name the cluster that a command asks: its agents, or its control plane itself."""
+    """The options that name the cluster that a command asks: its agents, or its control plane directly."""
 
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
     control: Control = None
@@ -188,7 +190,7 @@ class AskedPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlace(AskedPlace):
-    """The options that name the cluster of a job. Without the others, the agents say where it is."""
+    """The options that name the cluster of a job. Agents supply what the options leave out."""
 
     store: Store = None
     encryption_keys: JobKeys = None
@@ -198,9 +200,10 @@ Yes = Annotated[bool, option("--yes", "-y", help="Do not ask for confirmation.")
 
 
 def confirm(question: str, is_confirmed: bool) -> None:
-    """Asks the user, unless `is_confirmed`. Raises Abort at no, and UserError if there is no terminal to ask at.
+    """Asks the user, unless `is_confirmed`. Raises Abort if the answer is no, and UserError if there is no terminal.
 
-    Call it outside of event loops: in one, the first Ctrl-C would cancel a task, and the prompt would keep waiting.
+    Call this function outside of event loops: inside one, the first Ctrl-C would cancel a task, and the prompt would
+    keep waiting.
     """
     if is_confirmed:
         return
@@ -219,8 +222,8 @@ AcceptLoss = Annotated[
     bool,
     option(
         "--accept-loss",
-        help="Use this after a start failed because the journal is damaged or older than the records: "
-        "report what is lost and continue without it. Do not put it into a start script.",
+        help="Use this option if a start failed because the journal is damaged or older than the records: report "
+        "what is lost, and continue without the lost data. Do not put the option into a start script.",
     ),
 ]
 Verbose = Annotated[bool, option("--verbose", "-v", help="Log events, one line each.")]

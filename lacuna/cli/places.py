@@ -1,6 +1,6 @@
-"""Settings of a whole process: addresses and places, log lines, the number of workers.
+"""Settings for a whole process: addresses and places, log lines, the number of workers.
 
-Agents and control planes define the rows of their own settings. `lacuna.cli.tables` lists all rows.
+Agents and control planes define the rows for their own settings. `lacuna.cli.tables` lists all rows.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _CONSOLE: Final = "Web console"
 
 
 class Checked:
-    """A settings class whose instances check their values. Raises SettingsError."""
+    """A settings class that checks its values when an instance is made. Raises SettingsError."""
 
     __slots__ = ()
 
@@ -61,7 +61,7 @@ class ControlAddress(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket(Checked):
-    """The bucket of the records, and the encryption that S3 applies to it."""
+    """The bucket of the records, and the encryption that S3 applies to its objects."""
 
     bucket: str = setting(
         "bucket",
@@ -82,7 +82,7 @@ class Bucket(Checked):
     sse: str = setting(
         "s3.sse.type",
         "",
-        "Encryption by S3 of the objects in --bucket. With --store, use the option sse of the URL.",
+        "How S3 encrypts the objects in --bucket. With --store, use the URL's sse option instead.",
         option="--s3-sse",
         metavar="AES256|aws:kms|aws:kms:dsse",
         panel=_ENCRYPTION,
@@ -90,7 +90,7 @@ class Bucket(Checked):
     sse_kms_key_id: str = setting(
         "s3.sse.key",
         "",
-        "The KMS key for --s3-sse, if not AWS's own for S3: its id, ARN or alias.",
+        "The id, ARN or alias of the KMS key for --s3-sse. Default: AWS's own key for S3.",
         option="--s3-sse-kms-key-id",
         panel=_ENCRYPTION,
     )
@@ -131,8 +131,8 @@ class StoreUrl(Checked):
     store: str = setting(
         "store",
         "",
-        f"The URL of the cluster's object store: {SHARED_FORMS}. A control plane needs it with --journal: the bucket "
-        "has the journal's snapshots, and with `bucket` the whole journal.",
+        f"The URL of the cluster's object store: {SHARED_FORMS}. A control plane with --journal needs "
+        "it, because the bucket holds the journal's snapshots, or with `bucket` the whole journal.",
         option="--store",
         panel=_RECORDS,
         yields_to=("moto", "bucket", "objects"),
@@ -153,7 +153,7 @@ class Encryption(Checked):
     command: str = setting(
         "encryption.key.command",
         "",
-        "A command that prints the content of that file, for keys in a KMS or a vault.",
+        "A command that prints the content of the keys file, for keys in a KMS or a vault.",
         option="--encryption-key-command",
         panel=_ENCRYPTION,
         yields_to=("encryption_keys",),
@@ -165,8 +165,8 @@ class JournalPlace(Checked):
     journal: str = setting(
         "controlplane.journal",
         "",
-        f"A journal that several control planes can share: {forms(SHARED_KINDS)}. Without it, the journal is an "
-        "SQLite file in the data folder.",
+        f"A journal that several control planes can share: {forms(SHARED_KINDS)}. "
+        "By default, the journal is an SQLite file in the data folder.",
         option="--journal",
         panel=_RECORDS,
     )
@@ -226,7 +226,7 @@ class Workers(Checked):
     workers: int = setting(
         "workers",
         1,
-        "Number of processes that serve the port, at most one for each core.",
+        "Number of processes that serve the port; at most one per core.",
         least=1,
         most=256,
         option="--workers",
@@ -259,12 +259,12 @@ class ConsoleAddress(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleVisitors(Checked):
-    """The visitors of the web console, and their rights."""
+    """The web console's visitors, and their rights."""
 
     hosts: str = setting(
         "console.hosts",
         "",
-        "Host names by which browsers may call the console, in addition to localhost and addresses.",
+        "Host names that browsers may use for the console, in addition to localhost and IP addresses.",
         option="--console-hosts",
         metavar="NAME[,NAME]",
         panel=_CONSOLE,
@@ -279,7 +279,7 @@ class ConsoleVisitors(Checked):
     registry: str = setting(
         "console.registry.url",
         "",
-        "Schema registry by which the console decodes Avro, Protobuf and JSON Schema.",
+        "Schema registry that the console uses to decode Avro, Protobuf and JSON Schema.",
         option="--console-registry",
         metavar="URL",
         panel=_CONSOLE,
@@ -287,7 +287,7 @@ class ConsoleVisitors(Checked):
     registry_login: str = setting(
         "console.registry.login",
         "",
-        "Source of USER:PASSWORD for the schema registry: file:PATH, env:NAME or command:LINE.",
+        "Where to get USER:PASSWORD for the schema registry: file:PATH, env:NAME or command:LINE.",
         option="--console-registry-login",
         metavar="REFERENCE",
         panel=_CONSOLE,

@@ -44,7 +44,7 @@ def produce(
             "--key-separator",
             "-K",
             metavar="SEP",
-            help=r"The separator between key and value, for example : or \t. Lines without it have no key.",
+            help=r"The separator between key and value, for example : or \t. Lines without the separator have no key.",
         ),
     ] = None,
     partition: Annotated[
@@ -54,7 +54,8 @@ def produce(
             "-p",
             min=0,
             max=(1 << 31) - 1,
-            help="The partition. Default: the one of the key's hash, as in Kafka's own clients, or any.",
+            help="The partition. Default: chosen by the key's hash, as in Kafka's own clients, or any "
+            "partition if there is no key.",
         ),
     ] = None,
     header: Annotated[
@@ -71,7 +72,7 @@ def produce(
         option(
             "--null",
             "-Z",
-            help="Write an empty value as null. In a compacted topic, it deletes its key.",
+            help="Write an empty value as null, which deletes the key in a compacted topic.",
         ),
     ] = False,
     compression: Annotated[
@@ -87,7 +88,7 @@ def produce(
         ),
     ] = None,
     abort: Annotated[
-        bool, option(help="Abort instead of committing.", panel=_TRANSACTIONS)
+        bool, option(help="Abort the transaction instead of committing it.", panel=_TRANSACTIONS)
     ] = False,
     input_format: Annotated[
         str,
@@ -109,18 +110,19 @@ def produce(
         option(
             min=1,
             metavar="N",
-            help="End a transaction after each N records, and begin another.",
+            help="End the transaction after every N records, and begin another.",
             panel=_TRANSACTIONS,
         ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    r"""Writes lines of standard input or of files to a topic, one record per line.
+    r"""Writes lines from standard input or from files to a topic, one record per line.
 
-    Lines may be any bytes, and records do not include the \n at their end. With --format json, each line is an object
-    with a value and, if wanted, a key, headers, a partition and a timestamp, as `lacuna consume --json` prints them.
-    Values that are not text may be {"base64": TEXT} or any JSON. At the end, it prints the number of records
-    written to each partition. If a record is rejected, it stops with exit code 1; Ctrl-C aborts the open transaction.
+    Lines may contain any bytes; the \n at the end of a line is not part of the record. With --format json, each line is
+    an object with a value and, optionally, a key, headers, a partition and a timestamp, in the form that `lacuna
+    consume --json` prints. Values that are not text may be {"base64": TEXT} or any JSON. At the end, the command prints
+    the number of records written to each partition. If a record is rejected, the command stops with exit code 1; Ctrl-C
+    aborts the open transaction.
     """
     try:
         from lacuna.cli.records.formats import unescape
@@ -159,7 +161,7 @@ def produce(
 
 
 def _write(writer: "Writer", records: "Iterator[Record]", *, is_typed: bool) -> None:
-    """Writes all records. At Ctrl-C it prints the outcome of the records, and raises Exit."""
+    """Writes all records. On Ctrl-C, prints the outcome of the records and raises Exit."""
     if is_typed:
         err.print("Write one record per line; Ctrl-D ends.", style="dim")
     with writer:

@@ -1,4 +1,4 @@
-"""`lacuna profile`: names for clusters, so that commands need no options for the address and the security."""
+"""`lacuna profile`: names for clusters, so that commands need no options for addresses and security settings."""
 
 import json
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ def set_profile(
             "--bootstrap",
             "-b",
             has_variable=False,
-            help="Address of any agent, HOST or HOST:PORT, or several, separated by commas.",
+            help="Address of any agent, HOST or HOST:PORT. Separate several addresses by commas.",
         ),
     ],
     security: Annotated[
@@ -50,7 +50,7 @@ def set_profile(
         ),
     ] = None,
 ) -> None:
-    """Sets the address and the security of a profile, and creates it if it does not exist."""
+    """Sets a profile's address and security settings, and creates the profile if it does not exist."""
     if name == "current" or not name:
         fail(f"{name or 'an empty name'} cannot be the name of a profile: choose another")
     profiles = read_profiles(profiles_path())
@@ -63,11 +63,14 @@ def set_profile(
 
 @app.adds("use")
 def use_profile(
-    name: Annotated[str, argument(help="Name of the profile. None: no profile.")] = "",
+    name: Annotated[
+        str, argument(help="Name of the profile. Without a name, no profile is current.")
+    ] = "",
 ) -> None:
     """Makes a profile the current one.
 
-    Commands use its address and its security, unless an option, a variable or a config file overrides them.
+    Commands use the profile's address and security settings, unless an option, a variable or a config file overrides
+    them.
     """
     profiles = read_profiles(profiles_path())
     if name:
@@ -87,7 +90,7 @@ def delete_profile(name: Name) -> None:
 
 
 def _write(current: str, profiles: Mapping[str, Mapping[str, str]]) -> None:
-    """Replaces the file of profiles. JSON writes text as TOML does."""
+    """Replaces the profiles file. JSON's syntax for text is also valid in TOML."""
     lines = [f"current = {json.dumps(current)}"]
     for name, given in profiles.items():
         lines += ["", f"[{json.dumps(name)}]"]

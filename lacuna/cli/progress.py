@@ -22,9 +22,9 @@ from lacuna.cli.console import err
 from lacuna.cli.units import show_size
 from lacuna.pipeline.workers import Progress
 
-#: The widest bar, and the narrowest.
+#: The maximum width of a bar, and the minimum.
 _BAR: Final = 40, 8
-#: Columns for the figures of a bar, so that they are never cut.
+#: Columns reserved for the figures of a bar, so that they are never cut off.
 _FIGURES: Final = 39
 
 
@@ -32,10 +32,10 @@ class Shown(Progress):
     """Progress that a command shows. This base class shows nothing."""
 
     def end(self) -> None:
-        """Removes a bar, so that output starts on a new line. The next stage shows a new bar."""
+        """Removes the bar, so that output starts on a new line. The next stage shows a new bar."""
 
     def hide(self) -> None:
-        """Removes a bar until the next progress, so that output starts on a new line."""
+        """Removes the bar until there is further progress, so that output starts on a new line."""
 
 
 class _Speed(ProgressColumn):
@@ -49,7 +49,7 @@ class _Speed(ProgressColumn):
 
 
 class _Bar(Shown):
-    """A bar on one line, from the first stage until `end`. A stage that begins when all work is done begins at 0."""
+    """A one-line bar, shown from the first stage until `end`. A stage that begins when all work is done starts at 0."""
 
     def __init__(self, *columns: ProgressColumn) -> None:
         widest, narrowest = _BAR
@@ -97,7 +97,7 @@ class _Bar(Shown):
 
 
 class _Lines(Shown):
-    """One line for each stage, and one for each addition by `expect`, if `has_lines`."""
+    """Prints a line for each stage and, if `expected` makes one, for each amount that `expect` adds."""
 
     def __init__(self, expected: Callable[[int], str] | None) -> None:
         self._expected = expected
@@ -113,18 +113,18 @@ class _Lines(Shown):
 def bytes_done(
     expected: Callable[[int], str] | None = None, *, has_lines: bool = True
 ) -> AbstractContextManager[Shown]:
-    """Shows the number of finished bytes. Without a terminal, prints lines if `has_lines`."""
+    """Shows the number of bytes done. Without a terminal, prints lines if `has_lines`."""
     columns = DownloadColumn(binary_units=True), _Speed(), TimeRemainingColumn()
     return _shown(_Lines(expected) if has_lines else Shown(), *columns)
 
 
 def tasks_done() -> AbstractContextManager[Shown]:
-    """Shows the number of finished tasks. Without a terminal, prints a line for each stage."""
+    """Shows the number of tasks done. Without a terminal, prints a line for each stage."""
     return _shown(_Lines(None), MofNCompleteColumn(), TimeElapsedColumn())
 
 
 def offsets_done() -> AbstractContextManager[Shown]:
-    """Shows the number of finished offsets on a terminal."""
+    """On a terminal, shows the number of offsets done."""
     return _shown(Shown(), MofNCompleteColumn(), TimeElapsedColumn())
 
 

@@ -13,7 +13,7 @@ from lacuna.operating.exchanges.quotas import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIE
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.wire.messages import client_quotas as wire
 
-#: The names here, and Kafka's.
+#: The names of quotas in this command, and Kafka's names.
 _KEYS: Final[Mapping[str, str]] = {
     "produce": "producer_byte_rate",
     "consume": "consumer_byte_rate",
@@ -23,22 +23,27 @@ _KEYS: Final[Mapping[str, str]] = {
 }
 _NAMES: Final = {key: name for name, key in _KEYS.items()}
 _SIZES: Final = frozenset({"produce", "consume"})
-#: What stands for all entities that have no quota of their own.
+#: The name that stands for all entities without their own quota.
 _DEFAULT: Final = "*"
 _KINDS: Final = {"user": "user", "client": "client-id", "host": "ip"}
 
 app = Group(help="Lists, sets and removes quotas of users, clients and hosts.")
 
 User = Annotated[
-    str | None, option("--user", metavar="NAME", help="A user, or * for users without quotas.")
+    str | None,
+    option("--user", metavar="NAME", help="A user, or * for all users without their own quotas."),
 ]
 Client = Annotated[
     str | None,
-    option("--client", metavar="ID", help="A client.id, or * for clients without quotas."),
+    option(
+        "--client", metavar="ID", help="A client.id, or * for all clients without their own quotas."
+    ),
 ]
 Host = Annotated[
     str | None,
-    option("--host", metavar="IP", help="An address, or * for addresses without quotas."),
+    option(
+        "--host", metavar="IP", help="An address, or * for all addresses without their own quotas."
+    ),
 ]
 
 
@@ -65,7 +70,7 @@ def set_quotas(
     quotas: Annotated[
         list[str],
         argument(
-            help="QUOTA=VALUE: produce=10MiB, consume=20MiB (a second), requests=50%, mutations=10, connections=5."
+            help="QUOTA=VALUE: produce=10MiB, consume=20MiB (per second), requests=50%, mutations=10, connections=5."
         ),
     ],
     user: User = None,
@@ -73,9 +78,9 @@ def set_quotas(
     host: Host = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Sets quotas of a user, of a client, or of one client of a user.
+    """Sets quotas for a user, for a client, or for one client of a user.
 
-    The quotas of bytes and requests are those of all agents together.
+    Quotas for bytes and requests apply to all agents together.
     """
     entity = _entity(user, client, host)
     changes = [_change(each) for each in quotas]
@@ -94,7 +99,7 @@ def remove_quotas(
     host: Host = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Removes quotas, so that those of * apply, if there are any."""
+    """Removes quotas, so that the quotas of * apply, if there are any."""
     entity = _entity(user, client, host)
     _alter(entity, [wire.OpData(_key(each), 0.0, remove=True) for each in quotas], bootstrap)
     whose = _words(entity)
@@ -115,9 +120,9 @@ async def _alter(
 def _entity(user: str | None, client: str | None, host: str | None) -> list[wire.EntityData]:
     given = dict(zip(_KINDS.values(), (user, client, host), strict=True))
     if not any(given.values()):
-        fail("name whose quotas these are: --user, --client or --host")
+        fail("say whose quotas these are with --user, --client or --host")
     if host and (user or client):
-        fail("--host has quotas by itself: leave --user and --client out")
+        fail("quotas of --host cannot be combined with others: leave --user and --client out")
     return [
         wire.EntityData(kind, None if name == _DEFAULT else name)
         for kind, name in given.items()

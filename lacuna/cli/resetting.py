@@ -49,11 +49,11 @@ async def reset(
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Shows the offsets to which a group would be reset; with --execute, resets it.
+    """Shows the offsets to which a group would be reset; with --execute, resets the group.
 
     The end is the last stable offset, so that no record of an open transaction is skipped. A group with members is
-    rejected, because they would continue from their positions and overwrite the offsets. A share group begins at the
-    offsets, and forgets what it had delivered from there on.
+    rejected, because its members would continue from their positions and overwrite the offsets. A share group begins at
+    the new offsets, and forgets its deliveries from there on.
     """
     point = parse_from(to, SystemWallClock().now_ms(), "--to")
     shares = await _check_empty(bootstrap, group) == SHARE
@@ -95,7 +95,7 @@ async def delete(
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Deletes a group's offsets in topics, and shows them.
+    """Deletes a group's offsets in topics, and shows the deleted offsets.
 
     The group then begins in these topics as a new group does. A share group must have no members. A consumer group may
     have members, but they must not read these topics.
@@ -128,7 +128,7 @@ async def delete(
 
 
 async def _check_empty(bootstrap: Agents, group: str) -> str:
-    """Return the type of the group, or "" if there is none. Raises UserError if it has members."""
+    """Return the type of the group, or "" if the group does not exist. Raises UserError if it has members."""
     listed = await _listed(bootstrap, group)
     if listed is None:
         return ""
@@ -141,7 +141,7 @@ async def _check_empty(bootstrap: Agents, group: str) -> str:
 
 
 async def _listed(bootstrap: Agents, group: str) -> ListedGroup | None:
-    """Return the group as its agent lists it, if it exists. Each agent lists its own groups."""
+    """Return the group as listed by its agent, or None if it does not exist. Each agent lists its own groups."""
     async for each in listed_groups(bootstrap):
         if each.group_id == group:
             return each
@@ -149,7 +149,7 @@ async def _listed(bootstrap: Agents, group: str) -> ListedGroup | None:
 
 
 async def listed_groups(bootstrap: Agents) -> AsyncIterator[ListedGroup]:
-    """Yield the groups of each agent in turn. Raises UserError at the first agent that does not list them."""
+    """Yield the groups of each agent in turn. Raises UserError at the first agent that does not list its groups."""
     for response in await ask_every_agent(bootstrap, *LIST_GROUPS, ListGroupsRequest()):
         check(response.error_code, "groups")
         for each in response.groups:
@@ -174,7 +174,7 @@ async def committed_offsets(
 async def _first_unfinished(
     connection: KafkaConnection, group: str
 ) -> Mapping[tuple[str, int], int]:
-    """Return where a share group begins, by topic and partition."""
+    """Return the start offsets of a share group, by topic and partition."""
     response = await share_offsets(connection, group)
     return {
         (topic.topic_name, each.partition_index): each.start_offset

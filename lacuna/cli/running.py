@@ -1,4 +1,4 @@
-"""The shared parts of commands that keep running: readiness, signals, logging, and the end with their parent."""
+"""Shared by commands that keep running: readiness, signals, logging, and ending along with the parent process."""
 
 import asyncio
 import ctypes
@@ -27,18 +27,19 @@ log = logging.getLogger("lacuna")
 READY = "bootstrap: "
 CONTROL_READY = "control plane: "
 
-#: What a service reports to systemd (Type=notify), and the variable that names the service manager's socket.
+#: The state that a service reports to systemd (Type=notify), and the variable with the service manager's socket.
 SERVING = "READY=1"
 STOPPING = "STOPPING=1"
 SOCKET = "NOTIFY_SOCKET"
 
-#: The variable of a process whose parent holds the other end of its standard input, a pipe.
+#: The variable that is set if the parent process holds the other end of this process's standard input, a pipe.
 SUPERVISED = "LACUNA_SUPERVISED"
 
-#: The surplus of allocated over freed containers after which the collector looks for cycles among the young ones.
+#: The excess of allocated over freed containers at which the collector looks for cycles among the young containers.
 _COLLECT_AFTER = 50_000
-#: The number of young collections before one of the middle generation, and of middle ones before a full one. Each is
-#: one step. While a million offsets arrived, it took 133 ms after 50 young ones, and takes 31 ms after 10.
+#: The number of young collections before a collection of the middle generation, and of middle collections before a full
+#: one. Each collection is a single step. While a million offsets arrived, a middle collection took 133 ms after 50
+#: young collections, and takes 31 ms after 10.
 _YOUNG = 10
 _MIDDLE = 500
 
@@ -50,7 +51,7 @@ _KEPT_BYTES = 256 << 20
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]], *, reads_much: bool = True) -> None:
-    """Runs the coroutine that `main` makes until it ends. Ctrl-C, SIGTERM or the supervisor's death cancel it.
+    """Runs the coroutine returned by `main` until it ends. Ctrl-C, SIGTERM or the supervisor's death cancels it.
 
     A process that `reads_much` keeps the memory of its buffers.
     """
@@ -73,9 +74,9 @@ def _spare_the_collector() -> None:
 
 
 def _keep_freed_memory() -> None:
-    """Makes malloc keep freed buffers of reads for later reads, instead of returning them to the kernel.
+    """Makes malloc keep freed read buffers for later reads, instead of returning them to the kernel.
 
-    The kernel clears each page of new memory, which took a fifth of the CPU of a server that reads. Only glibc has
+    The kernel clears each page of new memory, which took a fifth of the CPU time of a server that reads. Only glibc has
     these settings.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -105,7 +106,7 @@ async def _run(main: Coroutine[Any, Any, None]) -> None:
 
 
 def _watch_parent(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    """Calls `stop` when the pipe from the parent closes, which happens even if SIGKILL ends the parent."""
+    """Calls `stop` when the pipe from the parent closes, which happens even if the parent is ended by SIGKILL."""
     descriptor = sys.stdin.fileno()
     os.set_blocking(descriptor, False)
 
@@ -118,12 +119,12 @@ def _watch_parent(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> 
 
 
 async def forever() -> None:
-    """Waits until it is cancelled."""
+    """Waits until cancelled."""
     await asyncio.get_running_loop().create_future()
 
 
 def say_ready(line: str) -> None:
-    """Reports that this process serves: by `line` to people and parent processes, and to systemd."""
+    """Reports that this process is ready: with `line` to people and parent processes, and to systemd."""
     say(line)
     notify(SERVING)
 
@@ -135,7 +136,7 @@ def say(line: str) -> None:
 
 
 class LinesOfJson(logging.Formatter):
-    """Formats each event as one JSON object on a line."""
+    """Formats each event as one line with a JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
         event: dict[str, object] = {
@@ -150,9 +151,10 @@ class LinesOfJson(logging.Formatter):
 
 
 def log_to_stderr(verbose: bool, log_format: str = TEXT) -> None:
-    """Logs warnings and denials to standard error, and events with `verbose`.
+    """Logs warnings and denials to standard error and, with `verbose`, events.
 
-    Each is one line, except on a terminal. With the `log_format` JSON, each is an object, on a terminal too.
+    Each entry is one line, except on a terminal. With the `log_format` JSON, each entry is a JSON object, even on a
+    terminal.
     """
     handler: logging.Handler = logging.StreamHandler()
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"

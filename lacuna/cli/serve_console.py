@@ -37,11 +37,11 @@ class Given:
 
 
 def console(given: Given) -> None:
-    """Runs the web console of a cluster that runs elsewhere.
+    """Runs the web console for a cluster that runs elsewhere.
 
-    It reads messages from an agent and everything else from the control plane, whose address the agent knows. `lacuna
-    up` serves a console by itself. If the agents require passwords, the console does too. Otherwise, every visitor can
-    read all records.
+    The console reads messages from an agent and everything else from the control plane, whose address the agent knows.
+    `lacuna up` already serves a console. If the agents require passwords, so does the console. Otherwise, every visitor
+    can read all records.
     """
     log_to_stderr(given.verbose, given.settings.make(LogLines).format)
     check_installed()

@@ -19,7 +19,7 @@ def config(
     context: click.Context,
     command: Annotated[list[str], argument(help="A command, such as `up` or `topics create`.")],
 ) -> None:
-    """Shows the options of a command with their variables and values.
+    """Shows a command's options with their variables and values.
 
     Every option has an environment variable, and a key for the config file that `lacuna --config FILE` or
     LACUNA_CONFIG names. The values are those that the command would use now, without further options.

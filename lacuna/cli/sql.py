@@ -33,8 +33,8 @@ def sql(
 
     Each topic is a table with the columns topic, partition, "offset" (write it in quotes), timestamp, timestamp_type,
     key, value and headers. All topics of a statement are read up to one cut, which splits no transaction. Keys and
-    values are BLOBs: decode(value) makes text of one. Write a topic's name in quotes if it has a dot or a hyphen. COPY
-    writes a result to a file.
+    values are BLOBs; decode(value) converts a BLOB to text. Put a topic's name in quotes if it contains a dot or a
+    hyphen. COPY writes a result to a file.
     """
     try:
         from lacuna.pipeline.reading import Source

@@ -1,4 +1,4 @@
-"""`lacuna status`: the health of a cluster, what is wrong first."""
+"""`lacuna status`: the health of a cluster, with problems first."""
 
 import asyncio
 import time
@@ -36,15 +36,19 @@ Part = tuple[str, str, object]
 def status(
     watch: Annotated[
         str | None,
-        option(alone="5s", metavar="PAUSE", help="Look again and again, with this pause: 5s."),
+        option(
+            alone="5s",
+            metavar="PAUSE",
+            help="Check repeatedly, with this pause between checks: 5s.",
+        ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Checks a cluster: what is wrong first, and what to do about it.
+    """Checks a cluster, and shows problems first, each with its remedy.
 
-    It looks at agents, control planes, journal, store, merging, disk, clocks, transactions and weak settings. Each part
-    has two seconds to answer, so the command also works while parts are down. An agent writes, reads and deletes a
-    small object to test the store. Settings that protect less than they could are listed as advice.
+    The command checks agents, control planes, journal, store, merging, disk, clocks, transactions and weak settings.
+    Each part has two seconds to answer, so the command works even while parts are down. An agent writes, reads and
+    deletes a small object to test the store. Settings that protect less than they could are listed as advice.
 
     Exit code: 0 if nothing is wrong or there is only advice, 1 if something is failing or degraded.
     """
@@ -65,7 +69,7 @@ def status(
 
 
 def _report(agents: Agents) -> bool:
-    """Prints the health of a cluster. Returns whether nothing is wrong."""
+    """Prints the health of a cluster. Returns True if nothing is wrong."""
     seen = asyncio.run(look(agents))
     problems = problems_of(seen, SystemWallClock().now_ms())
     wrong = [each for each in problems if each.severity is not Severity.ADVICE]

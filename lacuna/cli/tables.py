@@ -50,7 +50,7 @@ def rows_of(kinds: Iterable[type[Any]]) -> Mapping[str, Setting]:
 
 
 def service_settings(configuration: Configuration) -> ServiceSettings:
-    """Return the settings of the control plane's service. Those of the state machine are made separately."""
+    """Return the settings of the control plane's service. The state machine's settings are made separately."""
     return ServiceSettings(
         runtime=configuration.make(RuntimeSettings),
         tls=configuration.make(ControlTlsSettings),

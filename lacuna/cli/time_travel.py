@@ -19,8 +19,8 @@ async def time_travel(
         str,
         option(
             metavar="TIME",
-            help="A time such as 2026-11-26T13:00 (local time unless it names a zone), milliseconds since 1970, or "
-            "-15m for fifteen minutes ago.",
+            help="A time such as 2026-11-26T13:00 (local time unless it includes a time "
+            "zone), milliseconds since 1970, or -15m for fifteen minutes ago.",
         ),
     ],
     place: AskedPlace,
@@ -28,10 +28,10 @@ async def time_travel(
     """Shows the records of a topic that a read_committed consumer could see at a past time, and counts newer ones.
 
     Each row is a partition: its end at that time and now, the number of its records that still exist, and the number
-    that have become visible since. It asks the control plane, through an agent. All seconds of the last minutes are
-    known, and fewer of earlier times. All rows are for the same time. As for any consumer, a transaction that was
-    committed by then can be visible in one partition but not in another, where a transaction of another producer was
-    still open. `lacuna consume --at` prints the records.
+    that have become visible since then. The command asks the control plane through an agent. Every second of the last
+    few minutes is known; for earlier times, fewer are. All rows are for the same time. As for any consumer, a
+    transaction that was committed by then can be visible in one partition but not in another, where another producer's
+    transaction was still open. `lacuna consume --at` prints the records.
     """
     at_ms = parse_at(at, SystemWallClock().now_ms())
     async with open_control(place.control, place.data, place.bootstrap) as client:

@@ -44,7 +44,7 @@ from lacuna.wire.messages.configs import (
     IncrementalAlterConfigsRequest,
 )
 
-#: Kafka's number → the source of a config's value. All other numbers mean the topic itself.
+#: Kafka's number for the source of a config's value → the source. All other numbers mean the topic itself.
 SOURCES = {3: "for all brokers", 5: "default"}
 TIMEOUT_MS = 30_000
 SET_CONFIG, DELETE_CONFIG = 0, 1
@@ -62,15 +62,16 @@ async def list_topics(
         option(
             alone="2s",
             metavar="TIME",
-            help="Show the records a second too, as the rate, measured for this time: 2s.",
+            help="Also show the rate in records per second, measured over this time: 2s.",
         ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Lists the topics with their partitions, records, bytes, retention and ids.
 
-    The records are all offsets that are retained, aborted ones included until they are removed. The list does not
-    include __consumer_offsets and __transaction_state, which agents make for tools that read them.
+    The number of records counts all retained offsets, including those of aborted records until they are removed. The
+    list does not include __consumer_offsets and __transaction_state, which agents make for tools that read these
+    topics.
     """
     seconds = parse_duration(rates, "--rates") if rates else 0.0
     async with relayed(bootstrap) as control:
@@ -108,7 +109,7 @@ async def list_topics(
 
 
 def _retention(configs: Mapping[str, str]) -> str:
-    """Return for how long, or up to which size, the records of a topic are kept."""
+    """Return how long, or up to which total size, a topic's records are kept."""
     bounds = []
     if (milliseconds := int(effective(configs, "retention.ms"))) >= 0:
         bounds.append(show_duration(milliseconds / 1000))
@@ -217,7 +218,7 @@ async def alter_topic(
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Changes configs of a topic, or raises its number of partitions."""
+    """Changes a topic's configs, or raises its number of partitions."""
     changes = [
         AlterableConfig(key, SET_CONFIG, value) for key, value in _configs_given(config or [])
     ]
@@ -290,8 +291,8 @@ def trim_topic(
 ) -> None:
     """Deletes the records of a topic before an offset or a time, in all partitions.
 
-    The end is the last stable offset, so records of open transactions stay. The objects are deleted later, once nothing
-    reads them.
+    The end is the last stable offset, so records of open transactions are kept. The objects are deleted later, once
+    nothing reads them.
     """
     point = parse_from(before, SystemWallClock().now_ms(), "--before")
     wanted = asyncio.run(

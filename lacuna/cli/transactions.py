@@ -26,14 +26,14 @@ app = Group(
 ONGOING = "Ongoing"
 _IDS_AT_ONCE = 500
 
-TransactionalId = Annotated[str, argument(help="transactional.id of the producer.")]
+TransactionalId = Annotated[str, argument(help="The producer's transactional.id.")]
 
 
 @app.adds("list", shows=True)
 @asynchronous
 async def list_transactions(
     is_open: Annotated[
-        bool, option("--open", help="Only open transactions, with the time since they began.")
+        bool, option("--open", help="Only open transactions, with the time since each one began.")
     ] = False,
     state: Annotated[
         list[str] | None,
@@ -87,7 +87,7 @@ async def _show_open(bootstrap: Agents, ids: Sequence[str]) -> None:
             found += [
                 each for each in described.transaction_states if each.transaction_state == ONGOING
             ]
-    # Of two that began in one millisecond, the producer with the lower id is older.
+    # If two transactions began in the same millisecond, the one whose producer has the lower id is older.
     found.sort(key=lambda each: (each.transaction_start_time_ms, each.producer_id))
     rows = [
         (
@@ -164,12 +164,12 @@ async def blame_transactions(
     topic: Annotated[str, argument(help="Name of the topic.")],
     place: AskedPlace,
 ) -> None:
-    """Shows the transactions that consumers of a topic wait for, and how many records their end would release.
+    """Shows the transactions that a topic's consumers are waiting for, and how many records their end would release.
 
-    Each row is a partition that waits for an open transaction: the producer that holds it, the time since it began, the
-    last stable offset, the cut at which an export of the topic ends, the number of offsets that wait, the number of
-    records that a read_committed consumer would receive if it committed or aborted now, and the groups that wait for
-    it. It asks the control plane, through an agent.
+    Each row is a partition that waits for an open transaction: the transaction's producer, the time since the
+    transaction began, the last stable offset, the cut at which an export of the topic ends, the number of waiting
+    offsets, the number of records that a read_committed consumer would receive if the transaction committed or aborted
+    now, and the groups that wait for it. The command asks the control plane through an agent.
     """
     async with open_control(place.control, place.data, place.bootstrap) as client:
         blamed = await blame(client, topic)

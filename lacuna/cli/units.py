@@ -24,7 +24,7 @@ def parse_size(text: str, what: str) -> int:
 
 
 def show_size(size: int) -> str:
-    """Return a number of bytes as text, in the largest unit that gives at least 1: `512 bytes`, `1.5 MiB`."""
+    """Return a size in bytes as text, in the largest unit that makes the number at least 1: `512 bytes`, `1.5 MiB`."""
     value, at = float(size), 0
     while value >= 1024 and at < len(_UNITS) - 1:
         value, at = value / 1024, at + 1

@@ -67,13 +67,15 @@ class Given:
     moto: Annotated[
         bool,
         option(
-            help="Keep everything in an S3 server in memory, for experiments. All data, including the journal, is lost "
-            "at the end.",
+            help="Keep everything in an in-memory S3 server, for experiments. "
+            "All data, including the journal, is lost on exit.",
             panel="Where to keep the records",
         ),
     ] = False
     accept_loss: AcceptLoss = False
-    no_console: Annotated[bool, option(help="Serve no web console.", panel="Web console")] = False
+    no_console: Annotated[
+        bool, option(help="Do not serve the web console.", panel="Web console")
+    ] = False
     print_config: PrintConfig = False
     verbose: Verbose = False
 
@@ -142,7 +144,7 @@ def _store_url(settings: Configuration) -> str:
 
 
 def _on_moto(settings: Configuration, stack: ExitStack) -> Configuration:
-    """Starts moto's server, and returns the settings with its bucket, its endpoint, and a data folder."""
+    """Starts moto's server, and returns the settings with the server's bucket and endpoint, and with a data folder."""
     context = click.get_current_context()
     if any(is_typed(context, name) for name in ("bucket", "endpoint", "store")):
         fail("--moto has its own bucket: leave --bucket, --endpoint and --store out")
@@ -158,7 +160,7 @@ def _on_moto(settings: Configuration, stack: ExitStack) -> Configuration:
 
     endpoint = stack.enter_context(MotoServer()).endpoint
     os.environ.update(CREDENTIALS)
-    # moto's end deletes the objects, so the journal that refers to them must go too.
+    # The objects are lost when moto stops, so the journal that refers to them must be deleted as well.
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lacuna-moto-"))
     values: dict[str, Value] = {
         "bucket": MOTO_BUCKET,
@@ -238,7 +240,7 @@ def _run_workers(
         control = supervisor.start(arguments, CONTROL_READY, secrets=secrets)
 
         def ready(bootstrap: str) -> None:
-            """Announces the cluster in the data folder, once the workers have checked that the store is its own."""
+            """Announces the cluster in the data folder, once the workers have checked that the store belongs to it."""
             leave(data, STORE_NAME, options.url)
             leave(data, ADDRESS_NAME, control)
             siblings = supervisor.siblings("console")

@@ -1,4 +1,4 @@
-"""`lacuna users`: list, add, remove users that authenticate with SCRAM or PLAIN (KIP-554)."""
+"""`lacuna users`: lists, adds and removes users that authenticate with SCRAM or PLAIN (KIP-554)."""
 
 from typing import Annotated
 
@@ -46,11 +46,12 @@ def add(
         str | None,
         option(
             metavar="REFERENCE",
-            help="Source of the password: file:PATH, env:NAME or command:LINE. By default, the command prompts for it.",
+            help="Where to get the password: file:PATH, env:NAME or command:LINE. By default, the command "
+            "prompts for the password.",
         ),
     ] = None,
     iterations: Annotated[
-        int, option(min=LEAST_ITERATIONS, max=16384, help="Iterations of the hash.")
+        int, option(min=LEAST_ITERATIONS, max=16384, help="Number of hash iterations.")
     ] = LEAST_ITERATIONS,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:

@@ -48,7 +48,7 @@ _MOST_NOTES = 20
 
 
 def print_report(report: Report) -> None:
-    """Prints a report as tables and pictures; for scripts, as tab-separated lines, one per partition or finding."""
+    """Prints a report as tables and pictures, or for scripts as tab-separated lines, one per partition or finding."""
     if not is_for_people():
         _print_lines(report)
         return
@@ -67,7 +67,7 @@ def print_report(report: Report) -> None:
 
 
 def summary(report: Report) -> list[str]:
-    """Return the lines about the extent of the audit, and about objects that no extent refers to."""
+    """Return the lines that say how much was audited, and list objects that no extent refers to."""
     rate = show_size(_rate(report.bytes_read, report.task_seconds))
     read = show_count(report.objects_checked, "object")
     lines = [

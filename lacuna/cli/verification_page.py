@@ -43,7 +43,7 @@ li { overflow-wrap: anywhere; }
 .legend i { vertical-align: -.1rem; border-radius: .15rem; }
 small { opacity: .75; }
 """
-#: The attributes of a partition that are columns of their own.
+#: The attributes of a partition that have their own columns.
 _NUMBERS: Final = (
     "extents", "objects", "bytes", "committed", "aborted", "compacted", "holes", "undecided",
     "findings",
@@ -52,7 +52,7 @@ _HEADINGS: Final = ("partition", "offsets", *_NUMBERS)
 
 
 def page(report: Report, summary: Iterable[str], verdict: str) -> str:
-    """Return the page as HTML. `summary` are lines of plain text, `verdict` is one."""
+    """Return the page as HTML. `summary` is lines of plain text, and `verdict` is a single line."""
     lines = "".join(f"<p>{escape(line)}</p>" for line in summary)
     kind = "sound" if report.is_sound else "wrong"
     return (

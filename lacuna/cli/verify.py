@@ -1,4 +1,4 @@
-"""`lacuna verify`: checks that every byte in the bucket is as it was written, and agrees with the metadata."""
+"""`lacuna verify`: checks that every byte in the bucket is as it was written and agrees with the metadata."""
 
 import sys
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ FOUND = 1
 NOT_DONE = 2
 
 _SOURCES = ("control", "bucket")
-#: One process reads this much in the time that Spark needs to start and to read it.
+#: A single process reads this much in the time that Spark needs to start and read the same amount.
 _SPARK_FROM_BYTES = 1 << 30
 
 
@@ -41,7 +41,7 @@ class Given:
         option(
             "--topic",
             "-t",
-            help="Audit only this topic, and skip objects of no topic. May be repeated.",
+            help="Audit only this topic, and skip objects that belong to no topic. May be repeated.",
         ),
     ] = None
     metadata_only: Annotated[
@@ -80,7 +80,7 @@ class Given:
     spark: SparkOptions
 
     def audit(self) -> "AuditOptions":
-        """Return the options of the audit. Raises UserError for options that contradict each other."""
+        """Return the options for the audit. Raises UserError for options that contradict each other."""
         from lacuna.pipeline.audit import AuditOptions
 
         if self.metadata not in _SOURCES:
@@ -143,19 +143,19 @@ def _show(report: "Report", given: Given) -> None:
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """Ends the command with exit code 2, or 130 at Ctrl-C, if the block fails. A failed audit is not a finding."""
+    """If the block fails, ends the command with exit code 2, or 130 on Ctrl-C. A failed audit is not a finding."""
     try:
         yield
     except (KeyboardInterrupt, JobInterrupted) as error:
         print_error(
-            "the audit was stopped before its end and has no result; nothing was changed; run it again"
+            "the audit was stopped before it finished, so it has no result; nothing was changed; run it again"
         )
         raise click.exceptions.Exit(INTERRUPTED) from error
     except MENDABLE as error:
         print_error(str(error))
         raise click.exceptions.Exit(NOT_DONE) from error
     except Exception as error:
-        # A bug shows its traceback. The usual exit code 1 would mean that the bucket is damaged.
+        # For a bug, show the traceback. The usual exit code 1 would mean that the bucket is damaged.
         sys.excepthook(type(error), error, error.__traceback__)
         raise click.exceptions.Exit(NOT_DONE) from error
 

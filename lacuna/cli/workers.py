@@ -1,4 +1,4 @@
-"""Several processes behind one port: workers of `lacuna agent`, which share it through SO_REUSEPORT.
+"""Several processes behind one port: the workers of `lacuna agent`, which share the port through SO_REUSEPORT.
 
 Each child's standard input is a pipe that only the supervisor holds. The children therefore end with the supervisor,
 even if it is killed.
@@ -27,9 +27,9 @@ from lacuna.cli.tables import variables
 from lacuna.logstore.objects.cluster_keys import COMMAND_VARIABLE
 from lacuna.observing.siblings import Siblings
 
-#: The variable with the number of a worker.
+#: The variable that holds a worker's number.
 WORKER = "LACUNA_WORKER"
-#: The variables of all processes of a supervisor: the folder in which they find each other, and their names.
+#: The variables that a supervisor sets for all its processes: the folder in which they find each other, and a name.
 WORKERS = "LACUNA_WORKERS_FOLDER"
 NAME = "LACUNA_WORKER_NAME"
 #: Longer than an agent needs to stop.
@@ -42,22 +42,22 @@ def is_worker() -> bool:
 
 
 def siblings() -> Siblings | None:
-    """Return the other processes of this one's supervisor; None if it has no supervisor."""
+    """Return the other processes of this process's supervisor; None if it has no supervisor."""
     folder = os.environ.get(WORKERS)
     return Siblings(Path(folder), os.environ[NAME]) if folder else None
 
 
 @contextmanager
 def reserved_port(host: str, port: int) -> Iterator[int]:
-    """Reserves a port (any free one for 0) for workers to listen on, without listening itself. Yields the port.
+    """Reserves a port (any free port for 0) for workers to listen on, without listening on it. Yields the port.
 
     Raises ListenError if the host is not an address of this machine, or if another process already listens on the port.
-    With SO_REUSEPORT, the kernel would let the workers join the processes of another command of the same user.
+    Because of SO_REUSEPORT, the kernel would let the workers join the processes of another command of the same user.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as alone, socket.socket(family) as shared:
         shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        # The remaining connections of a single process that has just ended do not have SO_REUSEPORT.
+        # Connections that remain from a single process that has just ended do not have SO_REUSEPORT.
         shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -74,7 +74,7 @@ def reserved_port(host: str, port: int) -> Iterator[int]:
 
 
 class Supervisor:
-    """Starts `lacuna` processes and waits until they are ready. Ends all of them when one ends, or at Ctrl-C."""
+    """Starts `lacuna` processes and waits until they are ready. Ends all of them when one ends, or on Ctrl-C."""
 
     def __init__(self) -> None:
         self._processes: list[subprocess.Popen[str]] = []
@@ -91,8 +91,8 @@ class Supervisor:
     def __exit__(self, *exception: object) -> None:
         _on_signals(self._kill)
         notify(STOPPING)
-        # Workers end before the control plane, to which they release their leases. They end together, since clients
-        # are sent to them as long as one runs.
+        # Workers end before the control plane, to which they release their leases. They end together, since clients are
+        # sent to the workers as long as one of them runs.
         _stop(self._workers)
         _stop(self._processes)
         self._folder.cleanup()
@@ -105,10 +105,11 @@ class Supervisor:
         worker: str = "",
         secrets: Mapping[str, str] = MappingProxyType({}),
     ) -> str:
-        """Starts `lacuna ARGUMENTS`, waits for its line that begins with `ready`, and returns the rest of that line.
+        """Starts `lacuna ARGUMENTS`, waits for a line that begins with `ready`, and returns the rest of that line.
 
-        `worker` is a worker's number. `secrets` are variables for the process, since every user of the machine can see
-        arguments. If the process ends instead, it has printed the reason to standard error, and this command ends too.
+        `worker` is a worker's number. `secrets` are passed as variables, since every user of the machine can see
+        arguments. If the process ends instead, it has printed the reason to standard error, and this command ends as
+        well.
         """
         # The arguments are complete: a worker must not read its parent's variables a second time.
         read = variables() - {COMMAND_VARIABLE}  # stores read the command for the keys here
@@ -141,11 +142,11 @@ class Supervisor:
         raise click.exceptions.Exit(code or 1)
 
     def siblings(self, name: str) -> Siblings:
-        """Return the processes as this one sees them, under `name`. This process has no socket of its own."""
+        """Return the processes as this process, called `name`, sees them. This process has no socket of its own."""
         return Siblings(Path(self._folder.name), name)
 
     def wait(self) -> None:
-        """Waits until a process ends, then raises UserError. Ctrl-C ends the wait too."""
+        """Waits until a process ends, then raises UserError. Ctrl-C also ends the wait."""
         self._ended.wait()
         ended = [process for process in self._processes if process.poll() is not None]
         fail("; ".join(_epitaph(process) for process in ended) + ": stopping all processes")
@@ -155,7 +156,7 @@ class Supervisor:
         self._ended.set()
 
     def _kill(self) -> None:
-        """Kills all processes at once, at a second Ctrl-C."""
+        """On a second Ctrl-C, kills all processes at once."""
         for process in self._processes:
             process.kill()
 
@@ -169,7 +170,7 @@ def start_workers(
 ) -> None:
     """Starts `count` workers of `lacuna agent OPTIONS` behind the ports of its listeners.
 
-    Then it calls `ready` with their bootstrap address, and waits.
+    Once they have started, calls `ready` with their bootstrap address, and waits.
     """
     with ExitStack() as stack:
         taken = [
@@ -189,7 +190,7 @@ def _on_signals(handler: Callable[[], None]) -> None:
 
 
 def _leave() -> None:
-    """Raises Exit at Ctrl-C, so that the supervisor's `__exit__` stops its processes."""
+    """Raises Exit on Ctrl-C, so that the supervisor's `__exit__` stops its processes."""
     raise click.exceptions.Exit(0)
 
 

@@ -1,4 +1,4 @@
-"""The page of access: logins, users, ACLs and quotas."""
+"""The Access page: logins, users, ACLs and quotas."""
 
 from collections import Counter
 from collections.abc import Awaitable, Sequence
@@ -42,7 +42,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 async def _or_reason(rows: Awaitable[Sequence[T]]) -> tuple[Sequence[T], str]:
-    """Return rows, or no rows and the reason."""
+    """Return the rows and "", or no rows and the reason for having none."""
     try:
         return await rows, ""
     except UserError as error:

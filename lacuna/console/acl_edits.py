@@ -1,4 +1,4 @@
-"""The ACLs, and changes to them, one row for each."""
+"""The ACLs, and the changes to them, one row for each change."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -33,7 +33,7 @@ _REMOVES: Final = "/edit/acl/remove"
 
 
 class AclRow(NamedTuple):
-    """An ACL in words. The words are the fields of the form that removes it."""
+    """An ACL in words. The words are also the fields of the form that removes the ACL."""
 
     principal: str
     permission: str
@@ -45,7 +45,7 @@ class AclRow(NamedTuple):
 
     @property
     def removal(self) -> str:
-        """The address of the change that removes it."""
+        """The address of the change that removes the ACL."""
         return link(_REMOVES, **self._asdict())
 
 
@@ -90,7 +90,7 @@ async def _acl_fields(_turn: Turn) -> Sequence[Field]:
         Field(
             name="name",
             label="Name",
-            hint="Of the topic, the group or the transactional id; * for all. The cluster needs no name.",
+            hint="Name of the topic, group or transactional id; * for all. The cluster needs no name.",
             is_required=False,
         ),
         Field(
@@ -98,7 +98,7 @@ async def _acl_fields(_turn: Turn) -> Sequence[Field]:
             label="Pattern",
             kind="select",
             choices=tuple(_PATTERNS),
-            hint="literal: this name. prefixed: all names that begin with it.",
+            hint="literal: only this name. prefixed: all names that begin with it.",
         ),
         Field(name="host", label="Host", value=WILDCARD, hint="An address, or * for any."),
     )

@@ -1,4 +1,4 @@
-"""The pages of the cluster: its parts, its contents, its load, and the cost of its store; its merges; a search."""
+"""The pages about the cluster: its parts, contents, load and store costs; its merges; its importers; the search."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -57,7 +57,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 def load_of(reports: Iterable[AgentReport]) -> AgentReport:
-    """Return the sums of the load and of the store's requests over all agents."""
+    """Return the load and the store's requests, each summed over all agents."""
     load = AgentReport()
     for each in reports:
         for name in ("connections", "requests", "requests_failed", "cache_hits", "cache_lookups"):
@@ -92,12 +92,12 @@ async def merges_page(site: Site, request: Request) -> Response:
     )
 
 
-#: The importers that the page of imports shows.
+#: The maximum number of importers that the Imports page shows.
 _MOST_IMPORTERS: Final = 100
 
 
 async def imports_page(site: Site, request: Request) -> Response:
-    """Answer with the importers that run, by their last reports, and the mirrors."""
+    """Answer with the running importers, according to their last reports, and the mirrors."""
     cluster = await questions.current(site.sources.control)
     rights = rights_of(request)
     mirrors = sorted(
@@ -121,7 +121,7 @@ async def imports_page(site: Site, request: Request) -> Response:
 
 
 class Hit(NamedTuple):
-    """A result of a search: the kind of a name, the name, what else is known of it, and the address of its page."""
+    """A search result: the kind of name, the name, further facts about it, and the address of its page."""
 
     kind: str
     name: str
@@ -137,7 +137,7 @@ async def search_page(site: Site, request: Request) -> Response:
 
 
 async def _hits(site: Site, rights: Rights, wanted: str) -> list[Hit]:
-    """Return what contains a text, in upper or lower case; exact names first."""
+    """Return what contains a text, ignoring case; exact names come first."""
     control, text = site.sources.control, wanted.lower()
     cluster = await questions.current(control)
     found = [

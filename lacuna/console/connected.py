@@ -1,4 +1,4 @@
-"""The page of connected clients: their own names and versions, and the results of the client matrix for them."""
+"""The page about connected clients: the names and versions that they send, and their results in the client matrix."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from lacuna.console.site import Paging, Site
 from lacuna.controlplane.v1.cluster_pb2 import AgentReport, ConnectedClients
 from lacuna.operating.clients import Client, ClientQuery, load, nearest
 
-#: The name that a client sends → its name in `lacuna doctor`, if the two differ.
+#: The name that a client sends → the client's name in `lacuna doctor`, if the two differ.
 _KNOWN_AS: Final = {"apache-kafka-java": "kafka-clients", "kgo": "franz-go"}
 #: Bindings of librdkafka send both versions: 2.16.1-rdkafka-2.16.1.
 _BOUND: Final = "-rdkafka-"
@@ -49,7 +49,7 @@ class Kind:
         return sorted(self.hosts)[:_SHOWN]
 
     def add(self, clients: ConnectedClients) -> None:
-        """Add another agent's report of the same version."""
+        """Add another agent's report about the same client version."""
         self.connections += clients.connections
         self.client_ids.update(clients.client_ids)
         self.hosts.update(clients.hosts)

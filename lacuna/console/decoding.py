@@ -1,4 +1,4 @@
-"""Decodes keys and values by a schema registry: Avro, Protobuf and JSON Schema."""
+"""Decodes keys and values with the schemas in a registry: Avro, Protobuf and JSON Schema."""
 
 import asyncio
 import json
@@ -15,10 +15,10 @@ from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.export.typed.registry import PREFIX, Registered, Registry
 from lacuna.pipeline.export.typed.registry import schema_id_of as schema_id_of
 
-#: Schemas that are kept, and the schemas that one page fetches.
+#: The maximum number of schemas that are kept, and of schemas that one page fetches.
 _MOST: Final = 128
 _AT_ONCE: Final = 16
-#: A failure is not tried again for so long.
+#: How long to wait after a failed fetch before the next attempt.
 _AGAIN_SECONDS: Final = 30.0
 _KINDS: Final = {"avro": "Avro", "protobuf": "Protobuf", "json": "JSON Schema"}
 
@@ -38,7 +38,7 @@ class _Failure:
 
 
 class Decoding:
-    """The schemas of a registry that records have needed so far. Their number is bounded."""
+    """The schemas from a registry that records have needed so far. Their number is bounded."""
 
     def __init__(
         self, url: str, seconds: Callable[[], float], credentials: bytes | None = None
@@ -49,7 +49,7 @@ class Decoding:
         self._known: OrderedDict[int, Schema | _Failure] = OrderedDict()
 
     async def prepare(self, ids: Iterable[int]) -> None:
-        """Fetch schemas that are not known yet, a bounded number of them."""
+        """Fetch a bounded number of schemas that are not known yet."""
         missing = [each for each in dict.fromkeys(ids) if not self._is_known(each)]
         found = await asyncio.gather(
             *(asyncio.to_thread(self._made, each) for each in missing[:_AT_ONCE])
@@ -65,7 +65,7 @@ class Decoding:
         )
 
     def decode(self, data: bytes) -> tuple[str, str] | None:
-        """Return bytes as JSON text, and the schema in words; None if they have no schema or do not match it."""
+        """Return bytes as JSON text, and the schema in words; None if the bytes have no schema or do not match it."""
         schema_id = schema_id_of(data)
         schema = None if schema_id is None else self._known.get(schema_id)
         if not isinstance(schema, Schema):
@@ -76,7 +76,7 @@ class Decoding:
             return None
 
     def why_not(self, data: bytes | None) -> str:
-        """Return why bytes with the id of a schema are not decoded; "" if there is no reason."""
+        """Return the reason why bytes with a schema id are not decoded, or "" if there is none."""
         schema_id = schema_id_of(data)
         known = None if schema_id is None else self._known.get(schema_id)
         return known.reason if isinstance(known, _Failure) else ""

@@ -1,7 +1,7 @@
-"""Changes of the cluster, each described by one row: a form, a preview of what it would do, and a confirmation.
+"""Changes to the cluster, each described by one row: a form, a preview of what the change would do, and a confirmation.
 
-An agent makes the change, with the credentials of the visitor, so it needs exactly the permissions that Kafka requires.
-The confirmation carries a token for the values that were previewed, so that no other values can be confirmed.
+An agent makes the change with the visitor's credentials, so the visitor needs exactly the permissions that Kafka
+requires. The confirmation carries a token for the previewed values, so that no other values can be confirmed.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -48,7 +48,7 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field of a form. `choices` are for `select`; `hint` says what to write."""
+    """A form field. `choices` are for `select` fields; `hint` says what to write."""
 
     name: str
     label: str
@@ -61,10 +61,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What a change would do: sentences, and a table.
+    """What a change would do, as sentences and a table.
 
-    `pins` are values that the confirmation repeats, such as the offsets of "end", so that it makes this change and no
-    other one.
+    `pins` are values that the confirmation repeats, such as the offsets that "end" stood for, so that it makes exactly
+    the previewed change.
     """
 
     sentences: Sequence[str]
@@ -76,7 +76,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One request of a change: its visitor, the parts of its address, and the fields of its form."""
+    """One request for a change: its visitor, the parts of its address, and the fields of its form."""
 
     site: Site
     request: Request
@@ -87,11 +87,11 @@ class Turn:
         return rights_of(self.request)
 
     def text(self, name: str) -> str:
-        """Return a field without blanks around it."""
+        """Return a field without surrounding blanks."""
         return self.given.get(name, "").strip()
 
     def number(self, name: str, default: int | None = None) -> int:
-        """Return a field that is a whole number. Raises BadRequest."""
+        """Return a field as a whole number. Raises BadRequest."""
         text = self.text(name).replace(",", "")
         if not text and default is not None:
             return default
@@ -105,14 +105,14 @@ class Turn:
         )
 
     async def ask(self, form: Message[Q], answer: Message[R], version: int, query: Q) -> R:
-        """Return an agent's answer to one request of the visitor. Raises UserError."""
+        """Return an agent's answer to one request from the visitor. Raises UserError."""
         async with self.connection() as connection:
             return await connection.ask(form, answer, version, query)
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A change that was made: what to say, and the address of a page that shows it."""
+    """A completed change: the text to show, and the address of a page that shows the result."""
 
     said: str
     path: str
@@ -129,7 +129,7 @@ async def _no_fields(_turn: Turn) -> Sequence[Field]:
 class Edit:
     """A row: the address of a change, its permission, its form, its preview, and the change itself.
 
-    Without a preview, the form makes the change at once. Without fields, the address contains everything.
+    Without a preview, the form makes the change at once. Without fields, everything needed is in the address.
     """
 
     path: str
@@ -139,7 +139,7 @@ class Edit:
     fields: Fields = _no_fields
     apply: Callable[[Turn], Awaitable[Done]]
     preview: Callable[[Turn], Awaitable[Effect]] | None = None
-    #: The page that links the form; row: a row of a table links it.
+    #: The page that links to the form; with `row`, a table row links to it.
     on: Literal["topics", "topic", "group", "access", "row"]
     back: Callable[[Turn], str]
 
@@ -157,13 +157,13 @@ class Edit:
         return True
 
     def pages(self) -> tuple[Page, Page]:
-        """Return the rows of the form, and of what it sends."""
+        """Return the rows for the form and for what the form sends."""
         return Page(self.path, self.form, self.needs), Page(
             self.path, self.send, self.needs, method="POST"
         )
 
     async def form(self, site: Site, request: Request) -> Response:
-        """Answer with the form. Parameters of the address fill it in."""
+        """Answer with the form, filled in from the parameters of the address."""
         check_writes(site)
         turn = Turn(site=site, request=request, given=dict(request.query_params))
         if self.preview is not None and not await self.fields(turn):
@@ -179,7 +179,7 @@ class Edit:
         browser = site.tokens.browser_of(request.headers)
         action = self._action(turn) if confirmed else self._address(turn)
         if not site.tokens.is_right(browser, action, token):
-            text = "This form is from another console, or too old. Go back, reload the page, and try again."
+            text = "This form comes from another console or is too old. Go back, reload the page, and try again."
             return site.render(request, "failed.html", 403, title="Refused", text=text)
         try:
             if confirmed or self.preview is None:
@@ -217,12 +217,12 @@ class Edit:
         )
 
     def _address(self, turn: Turn) -> str:
-        """Return the address of the form, which the names of its subject are part of."""
+        """Return the address of the form. The names of its subject are part of the address."""
         query = turn.request.url.query
         return f"{turn.request.url.path}?{query}" if query else turn.request.url.path
 
     def _action(self, turn: Turn) -> str:
-        """Return what a confirmation confirms: the change with these values."""
+        """Return the text that a confirmation's token is for: the change with these values."""
         values = "\0".join(f"{name}\0{value}" for name, value in sorted(turn.given.items()))
         return f"{self._address(turn)} {sha256(values.encode('utf-8', 'replace')).hexdigest()}"
 
@@ -249,11 +249,11 @@ def check(error_code: int, subject: str, message: str | None = None) -> None:
 
 
 def agents_decide(_rights: Rights, _path: Mapping[str, Any]) -> None:
-    """An agent checks the permission, which the console cannot know: an ACL with a prefix may grant it."""
+    """An agent checks the permission. The console cannot know it, because an ACL with a prefix may grant it."""
 
 
 def on_cluster(operation: Operation) -> Needs:
-    """The change needs an operation on the cluster."""
+    """The change needs permission for an operation on the cluster."""
 
     def needs(rights: Rights, _path: Mapping[str, Any]) -> None:
         rights.check_cluster(operation)
@@ -262,5 +262,5 @@ def on_cluster(operation: Operation) -> Needs:
 
 
 def to_access(_turn: Turn) -> str:
-    """The change leads back to the Access page."""
+    """After the change, the browser returns to the Access page."""
     return "/access"

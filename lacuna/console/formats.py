@@ -1,4 +1,4 @@
-"""The form of numbers, times and bytes on pages."""
+"""How pages show numbers, times and bytes."""
 
 import json
 import unicodedata
@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-#: The largest time that datetime knows, in milliseconds.
+#: The latest time that datetime can represent, in milliseconds.
 _LAST_MS: Final = 253_402_300_799_999
 _AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
-#: The largest value of a config.
+#: The largest value that a config can have.
 _NO_LIMIT: Final = (1 << 63) - 1
 #: JSON of up to this many characters stays on one line.
 _LINE: Final = 80
@@ -24,7 +24,7 @@ def number(value: float) -> str:
 
 
 def short(value: float) -> str:
-    """Return a number in about five characters at most: 950, 12.3k, 4.5M."""
+    """Return a number in at most about five characters: 950, 12.3k, 4.5M."""
     for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")):
         if abs(value) >= size:
             scale = 1_000 if unit == "k" else size
@@ -33,7 +33,7 @@ def short(value: float) -> str:
 
 
 def size(value: float) -> str:
-    """Return a number of bytes in the largest unit that gives at least 1."""
+    """Return a number of bytes in the largest unit in which it is at least 1."""
     at = 0
     while value >= 1024 and at < len(_UNITS) - 1:
         value, at = value / 1024, at + 1
@@ -57,7 +57,7 @@ def duration(seconds: float) -> str:
 
 
 def in_units(name: str, value: str) -> str:
-    """Return the value of a config with a unit, by the end of the config's name; "" if it has none."""
+    """Return a config's value with the unit that the config's name ends with; "" if the name has no unit."""
     unit = name.rpartition(".")[2]
     if unit not in ("ms", "bytes") or not value.removeprefix("-").isdecimal():
         return ""
@@ -70,7 +70,7 @@ def in_units(name: str, value: str) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """Return a time in UTC, with milliseconds: "" for none, and the number itself beyond the year 9999."""
+    """Return a time in UTC with milliseconds: "" if there is no time, and the number itself beyond the year 9999."""
     if milliseconds < 0:
         return ""
     if milliseconds > _LAST_MS:
@@ -80,7 +80,7 @@ def moment(milliseconds: int) -> str:
 
 
 def visible(text: str) -> str:
-    """Return the text with escapes for invisible characters and changes of direction. Line ends and tabs stay."""
+    """Return the text with escapes for invisible characters and direction changes. Line ends and tabs are kept."""
     if text.isprintable():
         return text
     return "".join(
@@ -92,12 +92,12 @@ def visible(text: str) -> str:
 
 
 def name(text: str) -> str:
-    """Return a name on one line: as `visible`, with escapes for line ends and tabs too."""
+    """Return a name on one line: like `visible`, but also with escapes for line ends and tabs."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def shown(data: bytes | None, how: str, most: int) -> tuple[str, str, bool]:
-    """Return bytes as text, with the decoding that was used and whether the text was cut.
+    """Return bytes as text, the decoding that was used, and whether the text was cut.
 
     `how` is auto, text, json or hex. Bytes that are not JSON are shown as text, and bytes that are not UTF-8 as hex. A
     tombstone or a missing key is "null".
@@ -116,7 +116,7 @@ def shown(data: bytes | None, how: str, most: int) -> tuple[str, str, bool]:
             else:
                 return visible(text), "json", False
         try:
-            # The cut may be within a character.
+            # The cut may fall within a character.
             text = data[:most].decode("utf-8", "strict" if len(data) <= most else "ignore")
         except UnicodeDecodeError:
             pass  # not text, so it is shown as hex

@@ -1,4 +1,4 @@
-"""The changes of groups: a row for each, with its form, its preview, and the requests to an agent."""
+"""The changes to groups: a row for each, with its form, its preview, and the requests to an agent."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -20,7 +20,7 @@ _COMMITTED: Final = 1
 
 
 async def _group_of(turn: Turn) -> ListedGroup:
-    """Return the group in the address. Raises NotThere, and BadRequest if it has members."""
+    """Return the group in the address. Raises NotThere, and BadRequest if the group has members."""
     group_id = turn.request.query_params.get("id", "")
     groups = await questions.groups(turn.site.sources.control)
     found = {each.group_id: each for each in groups}.get(group_id)
@@ -28,8 +28,8 @@ async def _group_of(turn: Turn) -> ListedGroup:
         raise NotThere(f"The group {group_id[:250]!r} does not exist.")
     if found.state not in WITHOUT_MEMBERS:
         raise BadRequest(
-            f"group {formats.name(group_id)} is {found.state}: stop its consumers first, because they would go on "
-            "from their own positions"
+            f"group {formats.name(group_id)} is {found.state}: stop its consumers first, because they "
+            "would continue from their own positions"
         )
     return found
 
@@ -39,7 +39,7 @@ def _page_of(turn: Turn) -> str:
 
 
 async def _committed(turn: Turn, group: ListedGroup) -> Mapping[tuple[bytes, int], int]:
-    """Return the committed offsets of a group by topic id and partition, or where a share group begins."""
+    """Return a group's committed offsets, or a share group's start offsets, by topic id and partition."""
     control = turn.site.sources.control
     if group.group_type == SHARE:
         offsets = await share_offsets(control, group.group_id)
@@ -63,7 +63,7 @@ async def _reset_fields(turn: Turn) -> Sequence[Field]:
         Field(
             name="topic",
             label="Topic",
-            hint="Without a name, all topics that the group has read.",
+            hint="If empty: all topics that the group has read.",
             is_required=False,
         ),
     )
@@ -94,9 +94,7 @@ async def _preview_reset(turn: Turn) -> Effect:
     shown = formats.name(group.group_id)
     moves = f"Moves the committed offsets of {shown}."
     if group.group_type == SHARE:
-        moves = (
-            f"Lets {shown} begin at other offsets, and forgets what it has delivered from there on."
-        )
+        moves = f"Lets {shown} begin at other offsets. From there on, the group's deliveries are forgotten."
     about = f"{moves} With a lower offset, the group receives records again. With a higher one, it skips records."
     return Effect(
         sentences=[about],
@@ -155,7 +153,7 @@ async def _apply_offsets(turn: Turn) -> Done:
     shares = group.group_type == SHARE
     for refused in await delete_offsets(turn.ask, group.group_id, topics, shares=shares):
         check(refused.error_code, refused.subject, refused.message)
-    # A consumer group without members ends with its last offset.
+    # A consumer group without members is removed with its last offset.
     is_left = shares or await _committed(turn, group)
     return Done(
         f"Deleted the offsets of {formats.name(group.group_id)} in {turn.text('topic')}.",

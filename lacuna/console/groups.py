@@ -1,4 +1,4 @@
-"""The page of all groups, with their lag, and the page of one group, with its members."""
+"""The page that lists all groups with their lag, and the page about one group with its members."""
 
 import struct
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ from lacuna.operating.lag import PartitionLag, lag_of_offsets
 
 
 class GroupRow(NamedTuple):
-    """A group in the list. Its lag is None if it has no positions, or if it was not counted."""
+    """A group in the list. Its lag is None if the group has no positions or if the lag was not counted."""
 
     group: ListedGroup
     partitions: int
@@ -110,7 +110,7 @@ async def _rows(site: Site, groups: Sequence[ListedGroup], rights: Rights) -> li
 async def _committed(
     control: ControlClient, groups: Sequence[ListedGroup]
 ) -> list[tuple[ListedGroup, Sequence[CommittedOffset]]]:
-    """Return the committed offsets of groups. Beyond a bound, the remaining groups have none."""
+    """Return the committed offsets of groups, up to a bound. The groups beyond it have none."""
     committed: list[tuple[ListedGroup, Sequence[CommittedOffset]]] = []
     left = limits.OFFSETS
     for first in range(0, len(groups), limits.GROUPS_AT_ONCE):
@@ -126,7 +126,7 @@ async def _committed(
 
 
 async def share_offsets(control: ControlClient, group_id: str) -> Sequence[ShareOffset]:
-    """Return where a share group begins in its partitions, and what it has in flight there."""
+    """Return a share group's start offset and in-flight records in each of its partitions."""
     command = DescribeShareOffsets(group_id=group_id, all_partitions=True)
     reply = await control.call(Command(describe_share_offsets=command))
     return reply.share_offsets_described.offsets
@@ -135,7 +135,7 @@ async def share_offsets(control: ControlClient, group_id: str) -> Sequence[Share
 async def _shared(
     control: ControlClient, group_id: str, rights: Rights
 ) -> Sequence[tuple[str, ShareOffset]]:
-    """Return the offsets of a share group in topics that the user may describe, with their names."""
+    """Return a share group's offsets in topics that the user may describe, with the topics' names."""
     topics = control.cluster.topics_by_id
     return [
         (topic.name, each)
@@ -265,7 +265,7 @@ def _consumers(
 
 
 def _classic(assignment: bytes, rights: Rights) -> list[str]:
-    """Return the partitions of an assignment in the format of Kafka's consumers, or its size in another format.
+    """Return the partitions of an assignment in the format of Kafka's consumers; for other formats, return its size.
 
     Topics that the user may not describe are left out.
     """
@@ -286,7 +286,7 @@ def _classic(assignment: bytes, rights: Rights) -> list[str]:
 
 
 def spans(numbers: Iterable[int]) -> str:
-    """Return numbers as text, with consecutive ones joined: 0-3, 7."""
+    """Return numbers as text, with consecutive numbers joined: 0-3, 7."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and runs[-1][1] == number - 1:

@@ -13,8 +13,8 @@ _BACKLOG: Final = 64
 def listen(address: str, option: str) -> socket.socket:
     """Listen on HOST:PORT.
 
-    Raises UserError for a malformed address, ListenError if the process cannot listen there. The error names the
-    `option` that chooses another address.
+    Raises UserError for a malformed address, ListenError if the process cannot listen at the address. The error names
+    `option`, with which the user can choose another address.
     """
     host, port = parse_address(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

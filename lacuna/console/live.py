@@ -1,4 +1,4 @@
-"""Event streams: a signal for pages to reload their numbers, and the messages that arrive."""
+"""Event streams: a signal for pages to reload their numbers, and messages as they arrive."""
 
 import asyncio
 import json
@@ -41,8 +41,8 @@ from lacuna.operating.kafka import Agents
 
 _TICK_SECONDS: Final = 2.0
 _TAIL_WAIT_MS: Final = 1000
-#: The messages per second that a visitor sees, unless the address says otherwise, and at most. If more arrive, the
-#: oldest are skipped.
+#: The messages per second that a visitor sees by default, and the maximum that an address can ask for. If more messages
+#: arrive, the oldest are skipped.
 _RATE: Final = 20
 _MOST_RATE: Final = 200
 _EVENTS_PER_SECOND: Final = 4
@@ -52,7 +52,7 @@ _STEP_BYTES: Final = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A stream of messages: of which partitions, from where on, in which shape, and how many a second."""
+    """A stream of messages: from which partitions, from which position, in which shape, and how many per second."""
 
     agents: Agents
     topic: Topic
@@ -87,11 +87,11 @@ class Streams:
         return self._stream(self._ticks(), request)
 
     async def tail(self, request: Request) -> Response:
-        """Answer with the messages that arrive from now, or from `after` or `from`, on."""
+        """Answer with the messages that arrive from now on, or from the position in `after` or `from`."""
         return await self._reading(request, self._messages)
 
     async def search(self, request: Request) -> Response:
-        """Answer with the messages that a search finds from `after` on, and with its progress."""
+        """Answer with the messages that a search finds from the position `after` on, and with its progress."""
         return await self._reading(request, self._found)
 
     async def _reading(self, request: Request, events: _Events) -> Response:
@@ -211,12 +211,12 @@ class Streams:
 
 
 def _behind(bounds: Bounds, reached: Positions) -> int:
-    """Return the number of offsets that are left to search."""
+    """Return the number of offsets left to search."""
     return sum(max(end - reached[each], 0) for each, end in bounds.ends.items())
 
 
 def _newest(fetched: Mapping[int, bytes], at: Positions, most: int) -> tuple[Sequence[Placed], int]:
-    """Return the last messages of the fetched batches in the order of time, and the number of all others."""
+    """Return the last messages of the fetched batches in chronological order, and the number of skipped messages."""
     newest: list[Placed] = []
     count = 0
     for index, data in fetched.items():

@@ -1,8 +1,8 @@
-"""The login of the console, for clusters whose agents authenticate clients.
+"""The console's login, for clusters whose agents authenticate clients.
 
-A user and a password are valid if an agent accepts them. They stay in this process, and the browser receives a cookie
-that does not contain them. The console uses them to read records for that user, so it shows no records that the user
-may not read.
+A user and a password are valid if an agent accepts them. They stay in this process; the cookie that the browser
+receives does not contain them. The console uses them to read records for that user, so it shows no records that the
+user may not read.
 """
 
 import base64
@@ -20,7 +20,7 @@ from lacuna.console.site import Site, form_of
 from lacuna.operating.kafka import Agents, KafkaConnection, MechanismRefused, NotAuthenticated
 
 _ACTION: Final = "login"
-_FOREIGN_FORM: Final = "This form is not from this browser. Try again."
+_FOREIGN_FORM: Final = "This form was not made for this browser. Try again."
 
 
 async def page(site: Site, request: Request) -> Response:
@@ -28,7 +28,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 async def log_in(site: Site, request: Request) -> Response:
-    """Check a user and a password by a connection to an agent, and answer with a cookie."""
+    """Check a user and a password by connecting to an agent, and answer with a cookie."""
     logins, host = site.logins, request.client.host if request.client else ""
     if logins is None:
         return RedirectResponse("/", 303)
@@ -56,7 +56,7 @@ async def log_in(site: Site, request: Request) -> Response:
 
 
 async def log_out(site: Site, request: Request) -> Response:
-    """End the login of this browser."""
+    """End this browser's login."""
     if not _is_own(site, request):
         return _form(site, request, 403, _FOREIGN_FORM)
     if site.logins is not None:
@@ -67,7 +67,7 @@ async def log_out(site: Site, request: Request) -> Response:
 
 
 async def refuse_metrics(site: Site, request: Request) -> Response | None:
-    """Return the reason for not answering a request with metrics; None if there is none.
+    """Return the reason for not answering a request for metrics; None if the request may be answered.
 
     A client that has not logged in sends user and password with the request (HTTP Basic), as Prometheus can. Raises
     UserError if no agent answers.
@@ -101,7 +101,7 @@ def _is_own(site: Site, request: Request) -> bool:
 
 
 def _basic(header: str) -> tuple[str, str]:
-    """Return the user and the password of a header (RFC 7617); empty if it has none."""
+    """Return the user and the password in a header (RFC 7617), or empty texts if it has none."""
     scheme, _, token = header.partition(" ")
     if scheme.lower() != "basic":
         return "", ""
@@ -118,9 +118,9 @@ def _form(site: Site, request: Request, code: int = 200, wrong: str = "") -> Res
 
 
 async def _right(site: Site, host: str, user: str, password: str) -> Credentials | None:
-    """Return credentials of the user for a mechanism that the agents accept; None if they reject the password.
+    """Return the user's credentials for a mechanism that the agents accept; None if they reject the password.
 
-    Raises BootstrapUnavailable, and NotAuthenticated if the agents accept none of the mechanisms with passwords.
+    Raises BootstrapUnavailable, and NotAuthenticated if the agents accept no mechanism that uses passwords.
     """
     if site.logins is None or not user or not password:
         return None
@@ -153,5 +153,5 @@ async def _authenticated(agents: Agents, user: str, password: str) -> Credential
 
 
 def _own_path(text: str) -> str:
-    """Return a path of the console, or / for any other text."""
+    """Return the text if it is a path of the console, or / otherwise."""
     return text if text.startswith("/") and not text.startswith(("//", "/\\", "/login")) else "/"

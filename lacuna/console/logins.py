@@ -1,4 +1,4 @@
-"""The users that have logged in, each under the value of a cookie, and a brake on the guessing of passwords."""
+"""The users that have logged in, keyed by cookie value, and a limit on password guessing."""
 
 import secrets
 from collections import OrderedDict
@@ -14,17 +14,17 @@ from lacuna.base.sasl import Credentials
 COOKIE: Final = "lacuna_login"
 LOGIN_SECONDS: Final = 8 * 3600.0
 _MOST: Final = 1000
-#: Hosts and users whose failures are counted.
+#: The maximum number of hosts and users whose failures are counted.
 _MOST_COUNTED: Final = 4096
-#: The failures before a user of a host, or a whole host, has to wait. Each further wait is twice as long, up to the
-#: longest. A host has a higher limit, since all browsers behind a proxy are one host.
+#: The number of failures before a user on a host, or a whole host, has to wait. Each further wait is twice as long, up
+#: to a maximum. A host has a higher limit, since all browsers behind a proxy count as one host.
 _FREE_OF_USER: Final = 3
 _FREE_OF_HOST: Final = 30
 _LONGEST_PAUSE: Final = 60.0
 _FORGET_SECONDS: Final = 600.0
 _MOST_CHARACTERS: Final = 256
 
-#: A host and one of its users, or None for all of its users.
+#: A host and one of its users, or None for all users of the host.
 _Key = tuple[str, str | None]
 
 
@@ -65,7 +65,7 @@ class Brake:
                 failures.wait_until = now + min(_LONGEST_PAUSE, 2.0 ** min(over, 10))
 
     def take_back(self, host: str, user: str) -> None:
-        """Forget an attempt that had no answer."""
+        """Forget an attempt that received no answer."""
         for key in _keys(host, user):
             failures = self._failures.get(key)
             if failures is not None:
@@ -84,7 +84,7 @@ def _keys(host: str, user: str) -> tuple[_Key, _Key]:
 
 
 def _network(host: str) -> str:
-    """Return the part of an address that one client controls: an IPv4 address, or 64 bits of an IPv6 address."""
+    """Return the part of an address that identifies a client: all of an IPv4 address, or 64 bits of an IPv6 address."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -96,7 +96,7 @@ def _network(host: str) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Login:
-    """A user that has logged in, the end of the login (loop time), and the credentials of its connections."""
+    """A user that has logged in, when the login ends (loop time), and the credentials for the user's connections."""
 
     user: str
     credentials: Credentials
@@ -104,7 +104,7 @@ class Login:
 
 
 class Logins:
-    """All logins. If there are too many, the oldest ends."""
+    """All logins. If there are too many, the oldest one ends."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
@@ -112,7 +112,7 @@ class Logins:
         self.brake = Brake(seconds)
 
     def find(self, request: Request) -> Login | None:
-        """Return the login of the user that sends a request."""
+        """Return the login of the user that sent a request."""
         key = request.cookies.get(COOKIE, "")
         login = self._logins.get(key)
         if login is not None and self._seconds() >= login.ends:
@@ -126,7 +126,7 @@ class Logins:
         return [each.user for each in self._logins.values() if now < each.ends]
 
     def add(self, user: str, credentials: Credentials) -> str:
-        """Return the cookie's value for a user that has logged in."""
+        """Return the cookie value for a user that has logged in."""
         for ended in [
             each for each, login in self._logins.items() if self._seconds() >= login.ends
         ]:
@@ -138,5 +138,5 @@ class Logins:
         return key
 
     def end(self, request: Request) -> None:
-        """End the login of the user that sends a request."""
+        """End the login of the user that sent a request."""
         self._logins.pop(request.cookies.get(COOKIE, ""), None)

@@ -1,4 +1,4 @@
-"""The pages of messages: records of a topic or of one of its partitions, from an offset, a time or the end on."""
+"""The Messages pages: records of a topic or of one of its partitions, starting at an offset, a time or the end."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -35,17 +35,17 @@ from lacuna.operating.questions import read_partitions
 
 FORMATS: Final = ("auto", "text", "json", "hex")
 ISOLATIONS: Final = {"read_committed": 1, "read_uncommitted": 0}
-#: The columns that a visitor can choose, and those that are shown if none is chosen.
+#: The columns that a visitor can choose, and the columns that are shown by default.
 COLUMNS: Final = ("partition", "offset", "time", "key", "value", "headers", "size")
 _USUAL: Final = frozenset(COLUMNS[:5])
-#: What a visitor can write as a place in each partition.
+#: What a visitor can enter as a place in each partition.
 WRITTEN_PLACES: Final = (
     "earliest, end, end-100, an offset, a time such as 2026-01-31T12:30 (UTC), or 10m (ago)"
 )
 
 
 class Cell(NamedTuple):
-    """A key or a value on the page: text, its decoding, its size in bytes, and whether it was cut."""
+    """A key or a value on the page: its text, decoding and size in bytes, and whether the text was cut."""
 
     text: str
     form: str
@@ -72,7 +72,7 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How messages are read and shown: the parameters that all addresses of a page of messages have."""
+    """How messages are read and shown: the parameters that all addresses of a Messages page have."""
 
     count: int
     how: str
@@ -86,13 +86,13 @@ class Shape:
         how, isolation = query.get("as", "auto"), query.get("isolation", "read_committed")
         if how not in FORMATS or isolation not in ISOLATIONS:
             raise BadRequest(
-                "as is auto, text, json or hex; isolation is read_committed or read_uncommitted"
+                "as must be auto, text, json or hex; isolation must be read_committed or read_uncommitted"
             )
         wanted = Wanted(query.get("q", ""), query.get("in", "anywhere"))
         columns = frozenset(query.getlist("col"))
         if wanted.where not in PLACES or not columns <= set(COLUMNS):
             raise BadRequest(
-                f"in is one of {', '.join(PLACES)}; col is one of {', '.join(COLUMNS)}"
+                f"in must be one of {', '.join(PLACES)}; col must be one of {', '.join(COLUMNS)}"
             )
         return cls(
             count=min(max(whole(query, "count", 25), 1), limits.RECORDS),
@@ -108,11 +108,11 @@ class Shape:
 
     @property
     def shown_bytes(self) -> int:
-        """The bytes of a key or value that are shown."""
+        """The number of bytes of a key or value that are shown."""
         return limits.SINGLE_BYTES if self.count == 1 else limits.SHOWN_BYTES
 
     def address(self, path: str, **position: object) -> str:
-        """Return an address at which messages at another position have the same shape."""
+        """Return the address that shows messages at another position in the same shape."""
         shape: dict[str, object] = {
             "count": self.count,
             "as": self.how,
@@ -126,7 +126,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The bounds of the partitions of a page, for readers of an isolation level."""
+    """The bounds of the partitions on a page, for readers with an isolation level."""
 
     topic: Topic
     states: Mapping[int, PartitionState]
@@ -150,7 +150,7 @@ class Bounds:
         return {each: state.high_watermark for each, state in self.states.items()}
 
     def positions(self, query: QueryParams, name: str) -> Positions | None:
-        """Return a parameter that `cursor` has made, within the bounds. Raises BadRequest."""
+        """Return the positions in a parameter that `cursor` made, limited to the bounds. Raises BadRequest."""
         text = query.get(name)
         if not text:
             return None
@@ -189,13 +189,13 @@ def cursor(positions: Positions) -> str:
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with messages of a partition."""
+    """Answer with messages from a partition."""
     topic, index = await find_partition(site, request)
     return await _page(site, request, topic, [index], f"/topics/{topic.name}/{index}")
 
 
 async def topic_page(site: Site, request: Request) -> Response:
-    """Answer with messages of all partitions of a topic, in the order of time."""
+    """Answer with messages from all partitions of a topic, in chronological order."""
     topic = await find_topic(site, request)
     query = request.query_params
     path = f"/topics/{topic.name}"
@@ -208,7 +208,7 @@ async def topic_page(site: Site, request: Request) -> Response:
     return await _page(site, request, topic, partitions_of(topic, query), path)
 
 
-#: Parameters that only the page of a topic has.
+#: Parameters that only a topic's page has.
 _OF_TOPIC: Final = frozenset({"partition", "first", "after", "before"})
 
 
@@ -291,7 +291,7 @@ async def _read(
 async def messages_of(
     site: Site, topic: Topic, records: Sequence[Placed], shape: Shape
 ) -> list[Message]:
-    """Return records in the form of the page. Raises ControlPlaneUnavailable."""
+    """Return records in the form that the page needs. Raises ControlPlaneUnavailable."""
     fates: dict[tuple[int, int], str] = {}
     if not shape.level:
         for index in {each.partition for each in records}:
@@ -347,9 +347,9 @@ def _cell(data: bytes | None, size: int, shape: Shape, decoding: Decoding | None
 
 
 async def place_of(site: Site, request: Request, bounds: Bounds, text: str) -> Positions:
-    """Return the offsets of a place that a visitor has written, in each partition. Raises BadRequest.
+    """Return the offset in each partition for a place that a visitor has entered. Raises BadRequest.
 
-    The end is the last stable offset, so that no record of an open transaction is before it.
+    The end means the last stable offset, so that no record of an open transaction precedes it.
     """
     starts, stable, ends = bounds.starts, bounds.stable, bounds.high_watermarks
     point = point_of(text, site.sources.now_ms(), UTC)
@@ -368,9 +368,9 @@ async def place_of(site: Site, request: Request, bounds: Bounds, text: str) -> P
 
 
 def milliseconds(text: str, now_ms: int) -> int:
-    """Return the milliseconds since 1970 of a time in UTC, of a duration ago (10m or -10m), or of a number.
+    """Return milliseconds since 1970 for a time in UTC, a duration before now (10m or -10m), or a number.
 
-    They are 0 for a time before 1970: Kafka gives negative ones other meanings. Raises BadRequest.
+    A time before 1970 becomes 0, since negative times have other meanings in Kafka. Raises BadRequest.
     """
     if text.isascii() and text.isdecimal() and len(text) <= 15:
         return int(text)
@@ -383,7 +383,7 @@ def milliseconds(text: str, now_ms: int) -> int:
 
 
 def rows_of(site: Site, topic: Topic, messages: Sequence[Message], shape: Shape) -> str:
-    """Return the rows of messages as the page has them, for its script."""
+    """Return the rows of messages for the page's script, in the same form as on the page."""
     module: Any = site.templates.get_template("parts.html").module
     columns = [each for each in COLUMNS if each in shape.columns]
     return "".join(module.message_row(each, topic.name, columns) for each in messages)

@@ -1,4 +1,4 @@
-"""The page of a partition, which is the strip of its log, and the page that explains gaps between offsets."""
+"""The page about a partition, with the strip of its log, and the page that explains gaps between offsets."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from lacuna.operating import questions
 from lacuna.operating.questions import producers_in, read_partitions
 
 _FACTOR: Final = 4
-#: Up to this many offsets are shown one by one.
+#: Up to this many offsets are shown individually.
 _SINGLE: Final = 64
 
 
@@ -41,7 +41,7 @@ class Zoom(NamedTuple):
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with the strip of a window of offsets, by default of the whole partition."""
+    """Answer with the strip for a window of offsets, by default for the whole partition."""
     topic, index = await find_partition(site, request)
     rights = rights_of(request)
     control = site.sources.control
@@ -86,7 +86,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 async def holes_page(site: Site, request: Request) -> Response:
-    """Answer with the page. Parameters may name a topic, a partition and an offset, whose kind it then shows."""
+    """Answer with the page. If its parameters name a topic, a partition and an offset, it shows that offset's kind."""
     query = request.query_params
     context: dict[str, Any] = {"topic": "", "partition": 0, "offset": 0, "kind": ""}
     if name := query.get("topic", "").strip():

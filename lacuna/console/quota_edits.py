@@ -1,4 +1,4 @@
-"""The quotas, and changes to them, one row for each."""
+"""The quotas, and the changes to them, one row for each change."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -16,7 +16,7 @@ from lacuna.wire.messages.client_quotas import (
     OpData,
 )
 
-#: Quotas, each with the unit of its value.
+#: The quotas, and the unit of each value.
 _QUOTAS: Final = {
     "producer_byte_rate": "bytes a second",
     "consumer_byte_rate": "bytes a second",
@@ -30,7 +30,7 @@ _REMOVES: Final = "/edit/quota/remove"
 
 
 class QuotaRow(NamedTuple):
-    """A quota of a user, a client id, or both; "" for neither, and "(default)" for all others."""
+    """A quota of a user, a client id, or both. A part is "" if unused, and "(default)" for all without a quota."""
 
     user: str
     client_id: str
@@ -40,7 +40,7 @@ class QuotaRow(NamedTuple):
 
     @property
     def removal(self) -> str:
-        """The address of the change that removes it."""
+        """The address of the change that removes the quota."""
         return link(
             _REMOVES,
             user=self.user or None,

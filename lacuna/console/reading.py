@@ -1,7 +1,7 @@
-"""Reads records of a topic's partitions as a consumer does, and puts those of all partitions in the order of time.
+"""Reads records from a topic's partitions as a consumer does, and merges all partitions in chronological order.
 
-A reading is bounded in bytes and in time. It returns positions in every partition, at which the next one continues, so
-no record is missed or repeated.
+A reading is bounded in bytes and in time. It returns a position in every partition at which the next reading continues,
+so no record is missed or repeated.
 """
 
 import asyncio
@@ -21,25 +21,25 @@ from lacuna.operating.exchanges.topics import FETCH, LIST_OFFSETS
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.wire.messages import fetch as wire
 
-#: Records that exist as objects at the same time.
+#: The maximum number of records that exist as objects at the same time.
 _GROUP: Final = 1000
-#: A partition's share of a Fetch is at least this.
+#: The minimum share of a Fetch for one partition, in bytes.
 _LEAST_BYTES: Final = 16 << 10
-#: Each time that a stretch of offsets has too few records, the next one is this much longer.
+#: Each time that a stretch of offsets has too few records, the next stretch is longer by this factor.
 _LONGER: Final = 16
 
-#: Offsets by partition.
+#: Offsets, keyed by partition.
 Positions = Mapping[int, int]
 
 
 class Wanted(NamedTuple):
-    """The text that a search looks for: in keys, values and headers, in keys, or as a whole key."""
+    """The text that a search looks for, and where: in keys, values and headers; only in keys; or as a whole key."""
 
     text: str = ""
     where: str = "anywhere"
 
     def may_be_in(self, batch: RecordBatch) -> bool:
-        """Whether a batch can have a match, without decoding its records. Raises RecordsError."""
+        """Whether a batch can contain a match, determined without decoding its records. Raises RecordsError."""
         return self.text.encode() in batch.section(limits.BATCH_BYTES)
 
     def is_in(self, record: Record) -> bool:
@@ -59,7 +59,7 @@ PLACES: Final = ("anywhere", "key", "key is")
 
 
 class Kept(NamedTuple):
-    """A record of a reading, with the beginnings of its key and value, and their true sizes."""
+    """A record that was read, with the beginnings of its key and value, and their full sizes."""
 
     offset: int
     timestamp: int
@@ -71,7 +71,7 @@ class Kept(NamedTuple):
 
     @property
     def kept_bytes(self) -> int:
-        """The bytes of the parts that are kept."""
+        """The number of bytes in the parts that are kept."""
         headers = sum(len(name) + len(value or b"") for name, value in self.headers)
         return len(self.key or b"") + len(self.value or b"") + headers
 
@@ -82,9 +82,9 @@ class Placed(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Records in the order of time, and the positions before the first and after the last of each partition.
+    """Records in chronological order, and each partition's positions before the first and after the last of them.
 
-    `left_out` has the partitions that could not be read within the bounds.
+    `left_out` contains the partitions that could not be read within the bounds.
     """
 
     records: Sequence[Placed]
@@ -116,7 +116,7 @@ class Reader:
         self._isolation = isolation
         self._seconds = seconds
         self._bytes_left = most_bytes
-        #: The bytes of the answers.
+        #: The bytes of all answers so far.
         self.bytes_read = 0
         self._ends = seconds() + limits.SCAN_SECONDS
         #: The number of records that were examined.
@@ -130,14 +130,14 @@ class Reader:
         return self._seconds() > self._ends
 
     def charge(self, records: Iterable[Kept]) -> None:
-        """Count the memory of kept records."""
+        """Count the memory that kept records occupy."""
         self._bytes_left -= sum(each.kept_bytes for each in records)
 
     async def fetch(self, positions: Positions, wait_ms: int = 0) -> dict[int, bytes]:
-        """Return batches of one Fetch. A partition may have none, although there are more.
+        """Return the batches from one Fetch. A partition may have none, even if it has more to read.
 
-        If all partitions have none, they have reached their ends. Raises BootstrapUnavailable, and BadRequest if a
-        partition cannot be read there.
+        If no partition has any, all have reached their ends. Raises BootstrapUnavailable, and BadRequest if a partition
+        cannot be read at its position.
         """
         share = max(limits.FETCH_BYTES // len(positions), _LEAST_BYTES)
         response = await self._connection.ask(
@@ -194,7 +194,7 @@ class Reader:
 async def read_on(
     reader: Reader, starts: Positions, ends: Positions, count: int, wanted: Wanted | None = None
 ) -> Found:
-    """Return the first `count` records from `starts` on, or those that a search finds."""
+    """Return the first `count` records from `starts` on, or the first `count` that a search finds."""
     reached = dict(starts)
     kept: dict[int, list[Kept]] = {each: [] for each in starts}
 
@@ -263,7 +263,7 @@ async def read_back(reader: Reader, log_starts: Positions, ends: Positions, coun
 async def _read_windows(
     reader: Reader, windows: Mapping[int, tuple[int, int]], count: int
 ) -> dict[int, list[Kept]]:
-    """Return the last `count` records of each range [first, end), without ranges that are not read to their ends."""
+    """Return the last `count` records of each range [first, end), leaving out ranges not read to their ends."""
     at = {each: first for each, (first, _) in windows.items()}
     kept: dict[int, deque[Kept]] = {each: deque(maxlen=count) for each in windows}
     while (
@@ -298,9 +298,9 @@ def keep(record: Record, most: int) -> Kept:
 
 
 def records_of(data: bytes, offset: int) -> Iterator[Record]:
-    """Yield the records of batches from `offset` on, few of them as objects at a time.
+    """Yield the records of batches from `offset` on, with only a few existing as objects at a time.
 
-    Raises BadRequest if they cannot be read.
+    Raises BadRequest if the records cannot be read.
     """
     try:
         for batch in read_batches(data):
@@ -334,7 +334,7 @@ def _decoded(
     cut: int,
     is_over: Callable[[], bool],
 ) -> tuple[list[Kept], int, int]:
-    """Return records from `offset` on, the number of examined ones, and the offset at which to continue."""
+    """Return records from `offset` on, the number of records examined, and the offset at which to continue."""
     found: list[Kept] = []
     examined = 0
     try:

@@ -1,8 +1,8 @@
-"""The rights of the user of a request: the console shows only data that agents would show the same user.
+"""The rights of the user who sends a request: the console shows only data that agents would show the same user.
 
-The console itself may see everything, so its pages leave out data that the user may not describe. It has no rules of
-its own. It queries the agents as the user, for lists, from which the agents leave out the rest, and for the permitted
-operations.
+The console itself may see everything, so its pages leave out data that the user may not describe. The console has no
+rules of its own. Acting as the user, it asks the agents for lists, which contain only what the user may see, and for
+the permitted operations.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from lacuna.wire.messages.groups import ListGroupsRequest
 from lacuna.wire.messages.topics import MetadataRequest
 from lacuna.wire.messages.transactions import ListTransactionsRequest
 
-#: A change of ACLs, or a new topic, becomes visible within this time.
+#: An ACL change or a new topic becomes visible within this time.
 _FRESH_SECONDS: Final = 3.0
 _MOST: Final = 100
 
 
 class NotAllowed(UserError):
-    """The user may not see a page, or may not do something. The message names the missing permission."""
+    """The user may not see a page or do something. The message names the missing permission."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """A user's permissions. Operations are sets of bits, as in Kafka's answers. None permits everything."""
+    """A user's permissions. Operations are bit sets, as in Kafka's responses; None means that all are permitted."""
 
     topics: Mapping[str, int] | None
     groups: Collection[str] | None
@@ -65,7 +65,7 @@ class Rights:
 
     @property
     def may_abort(self) -> bool:
-        """Whether the user may abort transactions of others, for which Kafka requires the right to WriteTxnMarkers."""
+        """Whether the user may abort others' transactions, which in Kafka requires the right to WriteTxnMarkers."""
         return self.cluster is None or any(
             _has(self.cluster, each) for each in (Operation.ALTER, Operation.CLUSTER_ACTION)
         )
@@ -108,7 +108,7 @@ def _has(operations: int, operation: Operation) -> bool:
 
 
 class RightsOfUsers:
-    """Caches, for a moment, the rights of the users that sent the latest requests."""
+    """Briefly caches the rights of the users that sent the latest requests."""
 
     def __init__(self, seconds: Callable[[], float], *, has_acls: bool) -> None:
         """Without ACLs, every user may see everything, and the agents are not queried."""
@@ -118,7 +118,7 @@ class RightsOfUsers:
         self._known: OrderedDict[bytes, tuple[float, Rights]] = OrderedDict()
 
     async def of(self, agents: Agents) -> Rights:
-        """Return the rights of the user of a connection. Raises UserError if no agent answers or accepts the user."""
+        """Return the rights of a connection's user. Raises UserError if no agent answers or accepts the user."""
         if not self._has_acls:
             return EVERYTHING
         user, now = self._digest(agents.security.credentials), self._seconds()
@@ -134,7 +134,7 @@ class RightsOfUsers:
         return cached[1]
 
     def forget(self, agents: Agents) -> None:
-        """Forget the rights of the user of a connection, after a change that may have added to them."""
+        """Forget the rights of a connection's user, after a change that may have extended them."""
         self._known.pop(self._digest(agents.security.credentials), None)
 
     def _digest(self, user: Credentials | None) -> bytes:
@@ -146,9 +146,9 @@ class RightsOfUsers:
 
 
 async def ask(agents: Agents) -> Rights:
-    """Return the rights of the user of a connection, from the agents.
+    """Return the rights of a connection's user, as reported by the agents.
 
-    Leaves out agents that do not answer, with the groups and transactions that only they list. Raises
+    Leaves out agents that do not answer, along with the groups and transactions that only these agents list. Raises
     BootstrapUnavailable and NotAuthenticated.
     """
     metadata = MetadataRequest(None, False, False, include_topic_authorized_operations=True)

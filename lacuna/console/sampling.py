@@ -1,4 +1,4 @@
-"""The sizes of all topics and their growth, and the lines of the last hour."""
+"""The sizes and growth of all topics, and the lines that show the last hour."""
 
 import asyncio
 from collections import deque
@@ -15,7 +15,7 @@ from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.v1.cluster_pb2 import AgentReport, TopicPartition
 from lacuna.operating import questions
 
-#: A sample of up to this age is used again.
+#: A sample up to this age is reused.
 _FRESH_SECONDS: Final = 1.0
 #: Rates cover the last minute. There is a sample about every ten seconds while the console is in use.
 _PAUSE_SECONDS: Final = 10.0
@@ -23,7 +23,7 @@ _MINUTE: Final = 65.0
 
 
 class TopicSize(NamedTuple):
-    """The sums over a topic's partitions: retained offsets, all offsets, bytes, and offsets that wait."""
+    """Sums over a topic's partitions: retained offsets, all offsets, bytes, and waiting offsets."""
 
     retained: int = 0
     offsets: int = 0
@@ -32,7 +32,7 @@ class TopicSize(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """The sizes of all topics at one time. `left_out` counts the partitions beyond the bound of a request."""
+    """The sizes of all topics at one time. `left_out` counts the partitions beyond the bound on a request."""
 
     seconds: float
     topics: Mapping[bytes, TopicSize]
@@ -40,14 +40,14 @@ class Sample(NamedTuple):
 
 
 class Sampler:
-    """Keeps samples of the last minute. It takes them only when a page asks for one."""
+    """Keeps samples from the last minute. A sample is taken only when a page asks for one."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._samples: deque[Sample] = deque()
         self._newest: Sample | None = None
         self._lock = asyncio.Lock()
-        #: The last stable offsets of the newest sample, by topic id and partition.
+        #: The last stable offsets in the newest sample, by topic id and partition.
         self.stable: Mapping[tuple[bytes, int], int] = {}
 
     async def newest(self) -> Sample:
@@ -105,7 +105,7 @@ class Sampler:
 
 
 class Counts(NamedTuple):
-    """The counters of an agent since its start."""
+    """An agent's counters since its start."""
 
     requests: int
     store_requests: int
@@ -113,7 +113,7 @@ class Counts(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """What the lines of the last hour show of one time. `agents` has the counters by lease id."""
+    """The values that the lines of the last hour show for one moment. `agents` has the counters by lease id."""
 
     seconds: float
     offsets: int
@@ -125,7 +125,7 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the last hour: its name, its newest and its largest value as text, and the path that draws it."""
+    """A line of the last hour: its name, its newest and largest values as text, and the path that draws it."""
 
     name: str
     newest: str
@@ -133,14 +133,14 @@ class Line:
     path: str
 
 
-#: The coordinates of a line: the time since the first moment, and the largest value.
+#: The width of a line's coordinates, for the whole time, and their height, for the largest value.
 _WIDE: Final = 1000
 _HIGH: Final = 100
 _HOUR: Final = 3600.0
 
 
 class History:
-    """Keeps a moment every half minute, for an hour. Its memory is bounded, whatever the cluster holds."""
+    """Records a moment every half minute, and keeps it for an hour. Memory use is bounded for any size of cluster."""
 
     def __init__(self, sources: Sources, sampler: Sampler) -> None:
         self._sources = sources
@@ -148,7 +148,7 @@ class History:
         self._moments: deque[Moment] = deque(maxlen=limits.MOMENTS)
 
     async def run(self) -> None:
-        """Take moments until the task is cancelled. While no control plane answers, the lines have a gap."""
+        """Record moments until the task is cancelled. While no control plane answers, the lines have a gap."""
         while True:
             with suppress(ControlPlaneUnavailable, CommandRefused, TimeoutError):
                 async with asyncio.timeout(limits.ANSWER_SECONDS):
@@ -176,7 +176,7 @@ class History:
         self._moments.append(moment)
 
     async def _lag(self) -> int:
-        """Return the offsets that groups have left before the last stable offsets, within a bound."""
+        """Return the number of offsets that groups have left to read before the last stable offsets, within a bound."""
         control = self._sources.control
         ids = [each.group_id for each in (await questions.groups(control))[: limits.GROUPS]]
         lag, left = 0, limits.OFFSETS
@@ -192,7 +192,7 @@ class History:
         return lag
 
     def lines(self) -> list[Line]:
-        """Return the lines of the last hour; none before there are two moments."""
+        """Return the lines of the last hour, or none if there are fewer than two moments."""
         moments = list(self._moments)
         if len(moments) < 2:
             return []
@@ -232,7 +232,7 @@ def _offsets(one: Moment, other: Moment) -> float:
 
 
 def _of_agents(name: str) -> _Growth:
-    """Return the growth of a counter. An agent that has started or ended in between is left out."""
+    """Return the growth of a counter between two moments. Agents that started or ended between them are left out."""
 
     def growth(one: Moment, other: Moment) -> float:
         grown = (
@@ -246,7 +246,7 @@ def _of_agents(name: str) -> _Growth:
 
 
 def _rates(moments: Sequence[Moment], growth: _Growth) -> list[float | None]:
-    """Return the growth a second before each moment; None after a gap."""
+    """Return the growth per second up to each moment; None after a gap."""
     return [None, *(_rate(one, other, growth) for one, other in pairwise(moments))]
 
 
@@ -270,7 +270,7 @@ def _line(name: str, values: Sequence[float | None], moments: Sequence[Moment]) 
 def _path(
     values: Sequence[float | None], moments: Sequence[Moment], largest: float
 ) -> Iterator[str]:
-    """Yield the commands of a path, which begins anew after each gap."""
+    """Yield the commands of a path, which is interrupted at each gap."""
     command, before, first = "M", moments[0].seconds, moments[0].seconds
     span = moments[-1].seconds - first or 1.0
     for value, moment in zip(values, moments, strict=True):

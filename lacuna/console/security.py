@@ -1,9 +1,10 @@
 """Prevents other sites, and other machines, from using the console through a browser.
 
-A page of another site can make a browser send requests here. It cannot read the answers, unless its name resolves to
-this address (DNS rebinding). The Host header must therefore contain a name of the console, or an address, which cannot
-be rebound. Requests that change something must come from the console's own pages. The Origin header shows this, since
-browsers send it and pages cannot choose it. So does a token that only the console's pages have.
+A page of another site can make a browser send requests to the console. The page cannot read the answers, unless its
+name resolves to the console's address (DNS rebinding). The Host header must therefore contain a name of the console, or
+an IP address, which cannot be rebound. Requests that change something must come from the console's own pages. The
+Origin header proves this, since browsers send it and pages cannot choose it. So does a token that only the console's
+pages have.
 """
 
 import hmac
@@ -47,7 +48,7 @@ COOKIE: Final = "lacuna_console"
 
 
 class Guard:
-    """Middleware that rejects requests from elsewhere, and adds the security headers to every answer."""
+    """Middleware that rejects requests from other sites, and adds the security headers to every answer."""
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
         """`names` are the lower-case host names by which browsers may call the console."""
@@ -73,8 +74,8 @@ class Guard:
         if len(headers.getlist("host")) != 1 or not self._knows(host):
             return _no(
                 421,
-                "this is not a name of the console: use its address, or start it with "
-                "--console-hosts NAME",
+                "this is not a name of the console: use its address, "
+                "or start the console with --console-hosts NAME",
             )
         if len(scope["query_string"]) > QUERY_CHARACTERS:
             return _no(414, "the query string is too long: shorten it")
@@ -85,7 +86,7 @@ class Guard:
         origin = urlsplit(headers.get("origin", ""))
         is_own = origin.scheme in ("http", "https") and origin.netloc.lower() == host.lower()
         if not is_own or headers.get("sec-fetch-site", "same-origin") != "same-origin":
-            return _no(403, "this request does not come from a page of the console")
+            return _no(403, "this request does not come from one of the console's pages")
         return None
 
     def _knows(self, host: str) -> bool:
@@ -117,7 +118,7 @@ class Tokens:
         return sent.value if sent is not None and len(sent.value) == 32 else secrets.token_hex(16)
 
     def token(self, browser: str, action: str) -> str:
-        """Return the token of a form for `action`."""
+        """Return the token for a form with this `action`."""
         return hmac.new(self._key, f"{browser} {action}".encode(), sha256).hexdigest()
 
     def is_right(self, browser: str, action: str, token: str) -> bool:

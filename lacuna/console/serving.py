@@ -1,8 +1,8 @@
 """Serves the console in the event loop of its process, which keeps its own signal handlers.
 
-A browser's connection has bounds that uvicorn does not have. The head of a request must arrive in time. Connections are
-bounded, for each address and in all. A new connection beyond the bound replaces the one that has been without a request
-for longest, so incomplete heads and idle connections do not exclude others.
+Browser connections have limits that uvicorn itself does not offer. The head of a request must arrive in time. The
+number of connections is limited, for each address and in total. A new connection beyond the limit replaces the
+connection that has been without a request for longest, so incomplete heads and idle connections do not keep others out.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ log = logging.getLogger("lacuna")
 
 _HEAD_BYTES: Final = 16 << 10
 _IDLE_SECONDS: Final = 30
-#: An event stream may wait a second for a Fetch before it notices the end.
+#: An event stream may wait a second for a Fetch before it notices that the server is stopping.
 _END_SECONDS: Final = 2
 _numbers: Final = itertools.count(1)
 
@@ -43,7 +43,7 @@ class Doorkeeper(H11Protocol):
 
     #: Closes the connection if the head of a request does not arrive; None during a request.
     _due: asyncio.TimerHandle | None = None
-    #: The number of the client's last data, counted over all connections.
+    #: The sequence number of the client's last data, counted over all connections.
     _last_heard = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -59,7 +59,7 @@ class Doorkeeper(H11Protocol):
             _close_one(others)
 
     def data_received(self, data: bytes) -> None:
-        """Take in bytes. The rest of an incomplete head must arrive in time."""
+        """Receive bytes. The rest of an incomplete head must arrive in time."""
         self._last_heard = next(_numbers)
         super().data_received(data)
         if self.conn.their_state is h11.IDLE:
@@ -96,13 +96,13 @@ class Doorkeeper(H11Protocol):
 
 
 def _close_one(connections: Iterable[Doorkeeper]) -> None:
-    """Close the connection that has been without a request for longest. The newest has none yet."""
+    """Close the connection that has been without a request for longest. The newest one has sent none yet."""
     idle = (each for each in connections if not each.is_busy)
     min(idle, key=lambda each: each._last_heard)._close()
 
 
 class Quiet(logging.Filter):
-    """Passes on uvicorn's messages about requests once a minute, since any client can cause more."""
+    """Passes on uvicorn's messages about requests at most once a minute, since any client can cause many."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to the process."""
+        """Leave signal handling to the process."""
         yield
 
 
@@ -143,10 +143,10 @@ async def console_served(
     may_write: bool = False,
     decoding: Decoding | None = None,
 ) -> AsyncIterator[str]:
-    """Serves the console on a socket during the block, to which it gives HOST:PORT. Closes the socket.
+    """Serves the console on a socket during the block, which receives HOST:PORT. Closes the socket.
 
-    `names` are further host names by which browsers may call it. It can change the cluster only if it `may_write`, and
-    decodes records by `decoding`.
+    `names` are additional host names that browsers may use. The console can change the cluster only if it `may_write`;
+    `decoding` decodes records.
     """
     host, port = listener.getsockname()[:2]
     app = make_app(
@@ -154,8 +154,8 @@ async def console_served(
     )
     if app.asks_for_passwords and not is_loopback(host):
         log.warning(
-            "the console at %s requires passwords and has no TLS, so anyone that sees the traffic can read them: put a "
-            "proxy with TLS before it, or listen on 127.0.0.1",
+            "the console at %s requires passwords and has no TLS, so anyone who sees the traffic "
+            "can read them: put a proxy with TLS in front of it, or listen on 127.0.0.1",
             join_address(host, port),
         )
     server = _Server(_config(app.answers))

@@ -1,4 +1,4 @@
-"""The shared parts of all pages: their sources, their templates, and their bounds."""
+"""The parts that all pages share: their sources, templates and bounds."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -43,16 +43,16 @@ class Site:
     #: The users that have logged in, if a login is required.
     logins: Logins | None
     may_write: bool
-    #: Decodes records by a schema registry, if one is configured.
+    #: Decodes records with a schema registry, if one is configured.
     decoding: Decoding | None
     templates: jinja2.Environment
-    #: Returns the addresses and titles of the pages that the head of each page links for a user with these rights.
+    #: Returns the addresses and titles of the pages that each page's head links to, for a user with these rights.
     links: Callable[[Rights], Sequence[tuple[str, str]]]
-    #: Returns the addresses and titles of the changes that a page links for a user with these rights, about a subject.
+    #: Returns the addresses and titles of the changes to a subject that a page links to, for a user with these rights.
     actions: Callable[[str, Rights, Mapping[str, str]], Sequence[tuple[str, str]]]
 
     def agents(self, request: Request) -> Agents:
-        """Return the agents, with the credentials of a request's user. Raises UserError without a login."""
+        """Return the agents, with the credentials of the user who sent a request. Raises UserError without a login."""
         agents = self.sources.agents()
         if self.logins is None:
             return agents
@@ -62,7 +62,7 @@ class Site:
         return Agents(agents.addresses, replace(agents.security, credentials=login.credentials))
 
     def render(self, request: Request, template: str, code: int = 200, **context: Any) -> Response:
-        """Return the page that a template makes from `context`."""
+        """Return the page that a template renders from `context`."""
         browser = self.tokens.browser_of(request.headers)
         login = self.logins.find(request) if self.logins is not None else None
         rights = rights_of(request)
@@ -83,18 +83,18 @@ class Site:
         return response
 
     def saying(self, request: Request, path: str, text: str) -> str:
-        """Return the address of a page that begins with a text about a change that was made."""
+        """Return the address of a page that shows a text about a completed change at the top."""
         browser = self.tokens.browser_of(request.headers)
         sign = "&" if "?" in path else "?"
         return f"{path}{sign}{urlencode({'said': text, 'seal': self.tokens.token(browser, text)})}"
 
     def _said(self, request: Request, browser: str) -> str:
-        """Return the text that `saying` has put into an address. Other sites cannot make such addresses."""
+        """Return the text that `saying` put into an address. Other sites cannot make such addresses."""
         text, seal = (request.query_params.get(each, "") for each in ("said", "seal"))
         return text if text and self.tokens.is_right(browser, text, seal) else ""
 
     def actions_on(self, page: str, request: Request, **subject: str) -> Sequence[tuple[str, str]]:
-        """Return the addresses and titles of the changes that a page links about its subject."""
+        """Return the addresses and titles of the changes to its subject that a page links to."""
         return self.actions(page, rights_of(request), subject) if self.may_write else ()
 
 
@@ -105,10 +105,10 @@ Needs = Callable[[Rights, Mapping[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A row of the table in app.py: the handler of an address, and the permission that it needs.
+    """A row of the table in app.py: the handler for an address, and the permission that the address requires.
 
-    Every page has `needs`. A page that shows each user only the user's own part has `leaves_out`. All pages link to
-    pages with a `title`, for users with the permission that the page or its link needs.
+    Every page has `needs`. A page that shows each user only what the user may see has `leaves_out`. All pages link to
+    pages with a `title`, for users with the permission that the page or its link requires.
     """
 
     path: str
@@ -119,7 +119,7 @@ class Page:
     method: str = "GET"
 
     def is_linked_for(self, rights: Rights) -> bool:
-        """Whether users with these rights see a link to the page in the head of all pages."""
+        """Whether users with these rights see a link to this page in the head of every page."""
         if not self.title:
             return False
         try:
@@ -129,7 +129,7 @@ class Page:
         return True
 
     async def answer(self, site: Site, request: Request) -> Response:
-        """Answer the request, if the user's rights suffice."""
+        """Answer the request if the user's rights suffice."""
         await note_rights(site, request)
         self.needs(rights_of(request), request.path_params)
         return await self.handler(site, request)
@@ -156,13 +156,13 @@ def aborts(rights: Rights, _path: Mapping[str, Any]) -> None:
 
 
 def rights_of(request: Request) -> Rights:
-    """Return the rights of a request's user, which `note_rights` has noted. Before that, the user has none."""
+    """Return the rights of the user who sent a request. Until `note_rights` has stored them, the user has none."""
     rights: Rights = getattr(request.state, "rights", NOTHING)
     return rights
 
 
 async def note_rights(site: Site, request: Request) -> None:
-    """Note the rights of a request's user in the request. Raises UserError if the agents do not answer."""
+    """Store the rights of a request's user in the request. Raises UserError if the agents do not answer."""
     request.state.rights = await site.rights.of(site.agents(request))
 
 
@@ -173,7 +173,7 @@ def form_of(request: Request) -> dict[str, str]:
 
 
 async def read_form(request: Request) -> None:
-    """Note the fields of a request's form in the request. Raises BadRequest, and ClientDisconnect."""
+    """Store the fields of a request's form in the request. Raises BadRequest and ClientDisconnect."""
     body = bytearray()
     try:
         async with asyncio.timeout(limits.FORM_SECONDS):
@@ -200,15 +200,15 @@ _FAILURES: Final = (
 
 
 class Turns:
-    """Limits the number of requests that are answered at a time, and the time of each."""
+    """Limits how many requests are answered at a time, and how long each may take."""
 
     def __init__(self) -> None:
         self._free = asyncio.Semaphore(limits.REQUESTS)
 
     async def answer(self, site: Site, request: Request, handler: Handler) -> Response:
-        """Return the answer of `handler`, or a page with the reason for having none."""
+        """Return the handler's answer, or a page that says why there is none."""
         if request.method == "POST":
-            # Before its turn, so that a slow form does not make others wait.
+            # The form is read before the request has its turn, so that a slow form does not make others wait.
             try:
                 await read_form(request)
             except BadRequest as error:
@@ -273,7 +273,7 @@ _WIDEST: Final = (1 << 63) - 1
 
 
 def whole(query: Mapping[str, str], name: str, default: int) -> int:
-    """Return a parameter that is a whole number of at least 0, or `default` if it is missing or empty.
+    """Return a parameter as a whole number of at least 0, or `default` if it is missing or empty.
 
     Raises BadRequest.
     """
@@ -287,14 +287,14 @@ def whole(query: Mapping[str, str], name: str, default: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """One page of `total` rows, beginning with the row at index `first`."""
+    """One page out of `total` rows, beginning with the row at index `first`."""
 
     first: int
     total: int
 
     @classmethod
     def of(cls, query: Mapping[str, str], total: int) -> "Paging":
-        """Return the page that a query names. A page beyond the end is the last one."""
+        """Return the page that a query asks for, or the last page if that one is beyond the end."""
         page = whole(query, "page", 1)
         last = max(0, total - 1) // limits.ROWS
         return cls(min(max(page - 1, 0), last) * limits.ROWS, total)

@@ -20,9 +20,10 @@ from lacuna.operating.kafka import Agents
 class Sources:
     """The sources of the pages' data.
 
-    `control` has the metadata and `agents` the records. `status` queries the control planes, of which there may be
-    several. `has_acls` is false if every user may do everything. `reports` are those of the agents in this process, by
-    lease id, which are newer than the control plane's. `shown` answers /metrics, if the process is part of the cluster.
+    `control` supplies the metadata and `agents` the records. `status` queries the control planes, of which there may be
+    several. `has_acls` is false if every user may do everything. `reports` are the reports of the agents in this
+    process, by lease id; they are newer than those that the control plane has. `shown` answers /metrics, if the process
+    is part of the cluster.
     """
 
     control: ControlClient
@@ -35,7 +36,7 @@ class Sources:
     shown: Shown | None = None
 
     async def describe_cluster(self) -> ClusterDescribed:
-        """Return the reports of all agents, and sums over all partitions. Raises ControlPlaneUnavailable."""
+        """Return the reports of all agents, and the sums over all partitions. Raises ControlPlaneUnavailable."""
         reply = await self.control.call(Command(describe_cluster=DescribeCluster()))
         newer = self.reports()
         for each in reply.cluster_described.agents:
@@ -45,7 +46,7 @@ class Sources:
 
 
 async def of_embedded(cluster: EmbeddedCluster, shown: Shown | None) -> Sources:
-    """Return the sources of an embedded cluster, whose process shows `shown`."""
+    """Return the sources for an embedded cluster, whose process serves the metrics in `shown`."""
 
     async def status() -> Sequence[ControlPlaneStatus]:
         return [cluster.running.status()]
@@ -72,7 +73,7 @@ def _agents_of(cluster: EmbeddedCluster) -> Agents:
 def of_others(
     control: ControlClient, place: ControlPlace, agents: Agents, shown: Shown | None = None
 ) -> Sources:
-    """Return the sources of other processes: control planes at a place, and agents."""
+    """Return the sources for a cluster in other processes: control planes at a place, and agents."""
     tls = made_of(place.tls)
 
     async def status() -> Sequence[ControlPlaneStatus]:

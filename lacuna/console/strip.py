@@ -1,8 +1,8 @@
-"""A partition as a strip: the contents of a range of offsets, as ranges or, if there are too many, as columns.
+"""A partition as a strip: the contents of a window of offsets, shown as ranges or, if there are too many, as columns.
 
-A strip sums up only as much as it must: first extents, then consecutive extents of one transaction, then neighbours of
-one kind. If even these are too many, the range is divided into columns of equally many offsets, each with the number of
-offsets of each kind. The module is pure.
+A strip shows as much detail as fits: single extents, or consecutive extents of one transaction, or neighbouring extents
+of one kind. If even these are too many, the window is divided into columns with equal numbers of offsets, each showing
+the number of offsets of each kind. The module is pure.
 """
 
 import sys
@@ -23,7 +23,7 @@ from lacuna.controlplane.v1.transactions_pb2 import ActiveProducer
 
 
 class Kind(StrEnum):
-    """The kind of a range of offsets. Columns stack the kinds in this order, from below."""
+    """The kind of a range of offsets. Columns stack the kinds in this order, from the bottom."""
 
     COMMITTED = "committed"
     MERGED = "merged"
@@ -38,7 +38,7 @@ class Kind(StrEnum):
 MEANINGS: Final[Mapping[Kind, str]] = {
     Kind.COMMITTED: "delivered to every consumer",
     Kind.MERGED: "delivered, from an object that a merge or a compaction wrote",
-    Kind.WAITING: "not part of an open transaction, but after the start of one: held back from read_committed",
+    Kind.WAITING: "outside any open transaction, but after the start of one: held back from read_committed",
     Kind.OPEN: "part of a transaction that has not ended",
     Kind.ABORTED: "part of an aborted transaction: skipped",
     Kind.HOLE: "no records: compacted away, or dropped with an abort",
@@ -46,10 +46,10 @@ MEANINGS: Final[Mapping[Kind, str]] = {
 }
 
 
-#: A kind, offsets [first, end), and the indexes [start, stop) of the extents, or -1 if it has none.
+#: A kind, offsets [first, end), and the indexes [start, stop) of the extents, or -1 if there are none.
 _Part: TypeAlias = tuple[Kind, int, int, int, int]
 
-#: Codes of kinds: whether an extent is live, the flag of merged ones, and two more codes for unstable offsets.
+#: Codes for kinds: whether an extent is live, a flag for merged extents, and two more codes for unstable offsets.
 _LIVE: Final = 1
 _OPEN: Final = 4
 _WAITING: Final = 5
@@ -70,8 +70,9 @@ _NARROW: Final = 1 / 150
 class Range(NamedTuple):
     """Offsets [first, end) of one kind.
 
-    `extents` is the number of joined extents, 0 for holes. The fields after `size` are those of the first extent.
-    `transaction` is 0 without a transaction, and -1 for several. `timestamp` is the largest of that extent, or -1.
+    `extents` is the number of joined extents; 0 for holes. The fields after `size` describe the first extent.
+    `transaction` is 0 without a transaction, and -1 for several. `timestamp` is the first extent's largest timestamp,
+    or -1.
     """
 
     kind: Kind
@@ -94,9 +95,9 @@ class Column(NamedTuple):
     counts: Mapping[Kind, int]
 
     def bands(self, height: float, least: float) -> list[tuple[Kind, float, float]]:
-        """Return the kinds from below, each with its top and height, in a column of the height `height`.
+        """Return the kinds from the bottom up, each with its top and height, in a column of height `height`.
 
-        Each is at least `least` high, so that no kind is lost.
+        Each kind is at least `least` high, so that none becomes invisible.
         """
         rest = (height - least * len(self.counts)) / (self.end - self.first)
         bands, top = [], height
@@ -110,7 +111,7 @@ class Column(NamedTuple):
 class Window:
     """A copy of a view's data about the offsets [first, end), which another thread may read.
 
-    `open_from` maps the producers with an open transaction in the partition to its first offset there.
+    `open_from` maps each producer with an open transaction in the partition to the transaction's first offset.
     """
 
     first: int
@@ -160,8 +161,8 @@ class Window:
 class Strip:
     """The contents of [first, end): either ranges, or columns.
 
-    `totals` are the offsets of each kind, `sizes` the bytes of their extents, which are not cut, and `extents` is the
-    number of extents. `level` describes a range.
+    `totals` is the number of offsets of each kind, `sizes` is the bytes of their extents (uncut), and `extents` is the
+    number of extents. `level` says what one range stands for.
     """
 
     first: int
@@ -174,11 +175,11 @@ class Strip:
     level: str
 
     def is_narrow(self, part: Range) -> bool:
-        """Whether a range needs an outline of its own colour to be visible, and has no room for a gap beside it."""
+        """Whether a range is so narrow that it needs an outline in its own colour and has no room for a gap."""
         return part.end - part.first < _NARROW * (self.end - self.first)
 
     def gaps(self) -> list[int]:
-        """Return the offsets between two ranges that are wide enough for a gap."""
+        """Return the offsets at which a gap is drawn, since the ranges on both sides are wide enough."""
         return [
             other.first
             for one, other in pairwise(self.ranges)
@@ -187,7 +188,7 @@ class Strip:
 
 
 def open_from(producers: Iterable[ActiveProducer]) -> Mapping[int, int]:
-    """Return where the open transactions of producers begin."""
+    """Return the first offset of each producer's open transaction."""
     return {
         each.producer_id: each.current_txn_start_offset
         for each in producers
@@ -231,7 +232,7 @@ def draw(window: Window, most_ranges: int = RANGES, columns: int = COLUMNS) -> S
 
 
 def _kinds(window: Window) -> bytearray:
-    """Return the code of each extent's kind. For speed, most steps work on whole columns."""
+    """Return the code for each extent's kind. For speed, most steps work on whole columns."""
     merged = map(and_, window.flags, repeat(FLAG_TRUE_OFFSETS))
     codes = bytearray(map(or_, window.is_live, merged))
     stable = bisect_right(window.next_offsets, window.last_stable_offset)
@@ -249,7 +250,7 @@ def _begin(window: Window) -> int:
 
 
 def _edges(window: Window, kinds: bytearray, *columns: "array[int]") -> list[int]:
-    """Return the indexes of extents after a hole, or that differ in kind or value from the one before; and the end."""
+    """Return the indexes of extents that follow a hole or differ from the one before in kind or value; and the end."""
     begin, count = _begin(window), len(kinds)
     if begin == count:
         return [count]

@@ -1,4 +1,4 @@
-"""The changes of topics: a row for each, with its form, its preview, and the requests to an agent."""
+"""The changes to topics: a row for each, with its form, its preview, and the requests to an agent."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -42,11 +42,11 @@ _TOPIC_RESOURCE: Final = 2
 _SET, _UNSET = 0, 1
 _TIMEOUT_MS: Final = 5_000
 _COMMITTED: Final = 1
-_CONFIGS_HINT: Final = "One NAME=VALUE a line, such as retention.ms=7d or max.message.bytes=2MiB."
+_CONFIGS_HINT: Final = "One NAME=VALUE per line, such as retention.ms=7d or max.message.bytes=2MiB."
 
 
 def _on_topic(operation: Operation) -> Needs:
-    """The change needs an operation on the topic in its address. A topic that may not be described is not found."""
+    """The change needs an operation's permission on the topic in its address. Hidden topics are not found."""
 
     def needs(rights: Rights, path: Mapping[str, Any]) -> None:
         if rights.topic(path["topic"]):
@@ -125,14 +125,14 @@ async def _config_fields(turn: Turn) -> Sequence[Field]:
             label="Configs that are set",
             kind="lines",
             value="\n".join(f"{name}={value}" for name, value in sorted(topic.configs.items())),
-            hint=f"{_CONFIGS_HINT} If you remove a line, its config gets its default.",
+            hint=f"{_CONFIGS_HINT} If you remove a line, its config returns to its default.",
             is_required=False,
         ),
     )
 
 
 async def _described(turn: Turn) -> Topic:
-    """Return the topic, whose configs the visitor must be allowed to see."""
+    """Return the topic. The visitor must be allowed to see its configs."""
     topic = await _topic_of(turn)
     turn.rights.check_topic(topic.name, Operation.DESCRIBE_CONFIGS)
     return topic
@@ -144,7 +144,7 @@ async def _preview_configs(turn: Turn) -> Effect:
     changes = {name: value for name, value in wanted.items() if topic.configs.get(name) != value}
     unset = [name for name in topic.configs if name not in wanted]
     if not changes and not unset:
-        raise BadRequest("These are the present values. Nothing would change.")
+        raise BadRequest("These are the current values. Nothing would change.")
     await _alter(turn, changes, unset, validate_only=True)
     return Effect(
         sentences=[f"Changes these configs of {topic.name}."],
@@ -180,7 +180,7 @@ async def _alter(
 
 
 def _configs_in(text: str) -> dict[str, str]:
-    """Return the configs of lines of NAME=VALUE, in the units of the configs. Raises BadRequest."""
+    """Return the configs in NAME=VALUE lines, converted to the configs' own units. Raises BadRequest."""
     configs: dict[str, str] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         name, equals, value = (part.strip() for part in line.partition("="))
@@ -202,7 +202,7 @@ async def _partition_fields(turn: Turn) -> Sequence[Field]:
             label="Partitions",
             kind="number",
             value=str(topic.partition_count + 1),
-            hint=f"The new number. Now: {topic.partition_count}. You cannot lower it later.",
+            hint=f"The new number of partitions, now {topic.partition_count}. You cannot lower it later.",
         ),
     )
 
@@ -222,8 +222,8 @@ async def _preview_partitions(turn: Turn) -> Effect:
     topic = await _topic_of(turn)
     count = await _raise_partitions(turn, validate_only=True)
     keys = (
-        "Producers then write most keys to other partitions than before. The records of such a key are in order only "
-        "from then on."
+        "After the change, producers write most keys to different partitions than before. "
+        "For such a key, only records written after the change are in order."
     )
     first = (
         f"Raises the number of partitions of {topic.name} from {topic.partition_count} to {count}."
@@ -247,7 +247,7 @@ async def _trim_fields(turn: Turn) -> Sequence[Field]:
             name="partition",
             label="Partition",
             kind="number",
-            hint="Without a number, all partitions.",
+            hint="If empty: all partitions.",
             is_required=False,
         ),
     )
@@ -280,7 +280,7 @@ async def _preview_trim(turn: Turn) -> Effect:
 
 
 async def _apply_trim(turn: Turn) -> Done:
-    # The token of the confirmation vouches for these offsets.
+    # The confirmation's token guarantees these offsets.
     pinned = (map(int, turn.text(each).split(".")) for each in ("partitions", "offsets"))
     partitions = [wire.DeleteRecordsPartition(*each) for each in zip(*pinned, strict=True)]
     wanted = wire.DeleteRecordsTopic(_name_of(turn), partitions)
@@ -338,14 +338,14 @@ async def _record_fields(turn: Turn) -> Sequence[Field]:
             name="headers",
             label="Headers",
             kind="lines",
-            hint="One NAME: VALUE a line.",
+            hint="One NAME: VALUE per line.",
             is_required=False,
         ),
         Field(
             name="partition",
             label="Partition",
             kind="number",
-            hint="Without a number, the key chooses it, as in Kafka's clients.",
+            hint="If empty: chosen by the key, as in Kafka's clients.",
             is_required=False,
         ),
     )
@@ -354,7 +354,7 @@ async def _record_fields(turn: Turn) -> Sequence[Field]:
 async def _produce(turn: Turn) -> Done:
     topic = await _topic_of(turn)
     key = turn.given.get("key", "").encode() or None
-    # A form sends line ends as CR LF.
+    # Forms send line ends as CR LF.
     value = turn.given.get("value", "").replace("\r\n", "\n").encode()
     record = NewRecord(
         offset_delta=0,
@@ -391,7 +391,7 @@ def _headers_in(text: str) -> tuple[tuple[bytes, bytes], ...]:
 
 
 def _partition_of(key: bytes | None, count: int) -> int:
-    """Return the partition that Kafka's clients choose for a key."""
+    """Return the partition that Kafka's clients would choose for a key."""
     if key is None:
         return 0
     return murmur2_partitions(BinaryColumn(None, array("i", [0, len(key)]), key), 1, count)[0]

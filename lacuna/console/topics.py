@@ -1,4 +1,4 @@
-"""The page of all topics, and the page of one."""
+"""The page that lists all topics, and the page about one topic."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -18,15 +18,15 @@ from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.log_pb2 import PartitionState
 from lacuna.operating.questions import current, producers_in, read_partitions
 
-#: The number of a topic's partitions that are drawn, and the columns of each.
+#: The number of a topic's partitions that are drawn, and the number of columns in each.
 _DRAWN: Final = 16
 _NARROW: Final = 120
-#: The beginning of the documentation of configs that are accepted and have no effect.
+#: How the documentation of configs begins that are accepted but have no effect.
 _NO_EFFECT: Final = "No effect"
 
 
 class TopicRow(NamedTuple):
-    """A topic in the list. The rate is in offsets per second, or None while it is not known."""
+    """A topic in the list. Its rate is in offsets per second, or None while unknown."""
 
     topic: Topic
     size: TopicSize
@@ -84,7 +84,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 class PartitionRow(NamedTuple):
-    """A partition in the list, with its strip if it is drawn."""
+    """A partition in the list, with its strip if the strip is drawn."""
 
     number: int
     state: PartitionState
@@ -110,12 +110,12 @@ class ConfigRow(NamedTuple):
 
     @property
     def has_effect(self) -> bool:
-        """Whether the config changes something here, or has been set."""
+        """Whether the config has an effect in Lacuna, or has been set."""
         return self.is_set or not self.meaning.startswith(_NO_EFFECT)
 
 
 def configs_of(topic: Topic) -> list[ConfigRow]:
-    """Return all configs of a topic by name."""
+    """Return all configs of a topic, by name."""
     return [
         ConfigRow(
             each.name,
@@ -163,7 +163,7 @@ async def topic_page(site: Site, request: Request) -> Response:
 
 
 async def find_topic(site: Site, request: Request) -> Topic:
-    """Return the topic of an address. Raises NotThere, ControlPlaneUnavailable."""
+    """Return the topic in an address. Raises NotThere, ControlPlaneUnavailable."""
     return await topic_named(site, request, request.path_params["topic"])
 
 
@@ -176,7 +176,7 @@ async def topic_named(site: Site, request: Request, name: str) -> Topic:
 
 
 async def find_partition(site: Site, request: Request) -> tuple[Topic, int]:
-    """Return the topic and the partition of an address. Raises NotThere, ControlPlaneUnavailable."""
+    """Return the topic and the partition in an address. Raises NotThere, ControlPlaneUnavailable."""
     topic = await find_topic(site, request)
     index = int(request.path_params["partition"])
     if index >= topic.partition_count:

@@ -1,4 +1,4 @@
-"""The pages of transactions: the open ones, the readers that wait for them, and the change that aborts one."""
+"""The Transactions pages: open transactions, the readers waiting for them, and the change that aborts one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ from lacuna.operating.blame import Blamed, blame_in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """An ongoing transaction, the number of its partitions, and the partitions whose readers wait for it."""
+    """An ongoing transaction, the number of its partitions, and the partitions whose readers are waiting for it."""
 
     found: TransactionDescription
     seconds: float
@@ -36,27 +36,27 @@ class OpenTransaction:
 
     @property
     def waiting(self) -> int:
-        """The number of offsets that wait behind it."""
+        """The number of offsets that wait behind the transaction."""
         return sum(each.waiting for each in self.blocked)
 
     @property
     def by_commit(self) -> int:
-        """The number of these that a read_committed consumer would receive if it committed now."""
+        """The number of waiting offsets that a read_committed consumer would receive after a commit now."""
         return sum(each.by_commit for each in self.blocked)
 
     @property
     def by_abort(self) -> int:
-        """The number of these that a read_committed consumer would receive if it aborted now."""
+        """The number of waiting offsets that a read_committed consumer would receive after an abort now."""
         return sum(each.by_abort for each in self.blocked)
 
     @property
     def groups(self) -> Sequence[str]:
-        """The groups that have read everything before it."""
+        """The groups that have read everything before the transaction."""
         return sorted({group for each in self.blocked for group in each.groups})
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with the open transactions, the oldest first, and the transactional ids."""
+    """Answer with the open transactions, oldest first, and the transactional ids."""
     control = site.sources.control
     await questions.current(control)
     query = request.query_params
@@ -92,7 +92,7 @@ async def page(site: Site, request: Request) -> Response:
 async def _opened(
     site: Site, ids: Sequence[str], rights: Rights
 ) -> tuple[list[OpenTransaction], int]:
-    """Return ongoing transactions, the oldest first, and the number of partitions that were not examined."""
+    """Return ongoing transactions, oldest first, and the number of partitions that were not examined."""
     if not ids:
         return [], 0
     control = site.sources.control
@@ -134,7 +134,7 @@ async def _no_fields(turn: Turn) -> Sequence[Field]:
 
 
 async def _open_one(turn: Turn) -> OpenTransaction:
-    """Return the open transaction of the id in the address. Raises NotThere."""
+    """Return the open transaction of the transactional id in the address. Raises NotThere."""
     transactional_id = turn.request.query_params.get("id", "")
     ids = [transactional_id] if turn.rights.transaction(transactional_id) else []
     opened, _ = await _opened(turn.site, ids, turn.rights)
@@ -169,14 +169,14 @@ async def _preview_abort(turn: Turn) -> Effect:
 
 
 async def _abort(turn: Turn) -> Done:
-    """Abort the transaction that was previewed, unless its producer has begun another one since."""
+    """Abort the previewed transaction, unless its producer has begun another one since then."""
     found = (await _open_one(turn)).found
     now = (found.producer_id, found.producer_epoch, found.start_time_ms)
     if now != tuple(turn.number(each) for each in ("producer_id", "producer_epoch", "began")):
         raise BadRequest(
             "The transaction that you looked at has ended, and nothing was aborted. Its producer has begun another one."
         )
-    # The control plane checks producer id and epoch again, since the transaction may end at this very moment.
+    # The control plane checks the producer id and epoch once more, since the transaction may end at this very moment.
     command = AbortTxn(producer_id=found.producer_id, producer_epoch=found.producer_epoch)
     reply = await turn.site.sources.control.call(Command(abort_txn=command))
     if reply.txn_aborted.error_code != ErrorCode.NONE:

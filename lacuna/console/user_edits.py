@@ -1,4 +1,4 @@
-"""The users with a password, and changes to them, one row for each."""
+"""The users with a password, and the changes to them, one row for each change."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -16,14 +16,14 @@ _REMOVES: Final = "/edit/user/remove"
 
 
 class UserRow(NamedTuple):
-    """A user with a password, and the mechanisms for which it is stored."""
+    """A user with a password, and the mechanisms for which the password is stored."""
 
     user: str
     mechanisms: str
 
     @property
     def removal(self) -> str:
-        """The address of the change that removes it."""
+        """The address of the change that removes the user."""
         return link(_REMOVES, user=self.user)
 
 
@@ -55,7 +55,7 @@ async def _add_user(turn: Turn) -> Done:
     if not user or not password:
         raise BadRequest("Write a user and a password.")
     if password != turn.given.get("again", ""):
-        raise BadRequest("The passwords differ: write the same one twice.")
+        raise BadRequest("The passwords differ: write the same password twice.")
     for refused in await set_password(turn.ask, user, password.encode()):
         check(refused.error_code, refused.subject, refused.message)
     return Done(f"{user} can authenticate with the password.", "/access")

@@ -21,12 +21,12 @@ from lacuna.observing.families import Families
 from lacuna.observing.metric import Metric, counter, counters, gauge, gauges, histograms, info
 from lacuna.operating.agents import RunningAgent
 
-#: The reason why a new agent is not ready.
+#: Why a new agent is not ready.
 STARTING: Final = "the agent is starting: neither the control plane nor the store has answered yet"
 
 
 def observe_agent(observed: Observed, running: RunningAgent) -> None:
-    """Make a process show an agent, which decides whether the process is ready."""
+    """Make a process show an agent's metrics. The agent decides whether the process is ready."""
 
     async def add(families: Families) -> None:
         context = running.context
@@ -66,12 +66,12 @@ _AGENT: Final[tuple[Metric[RunningAgent], ...]] = (
     ),
     gauge(
         "lacuna_agent_ready",
-        "1 while the agent serves Kafka clients, as in /readyz.",
+        "1 while the agent serves Kafka clients, as reported by /readyz.",
         lambda agent: not why_not_ready(agent.context),
     ),
     gauge(
         "lacuna_connections_limit",
-        "The limit of open connections.",
+        "The limit on open connections.",
         lambda agent: agent.context.settings.max_connections,
     ),
     gauge(
@@ -81,7 +81,7 @@ _AGENT: Final[tuple[Metric[RunningAgent], ...]] = (
     ),
     gauge(
         "lacuna_request_memory_limit_bytes",
-        "The limit of these bytes. Beyond it, the agent reads nothing more from clients.",
+        "The limit on bytes of unanswered requests and unsent answers. Beyond it, the agent stops reading.",
         lambda agent: agent.context.settings.max_agent_bytes,
     ),
     gauge(
@@ -91,12 +91,12 @@ _AGENT: Final[tuple[Metric[RunningAgent], ...]] = (
     ),
     gauge(
         "lacuna_peer_lines_limit",
-        "The expected number: one for each other agent.",
+        "The expected number of connections to other agents: one for each of them.",
         lambda agent: agent.context.lines.counts().wanted,
     ),
     gauge(
         "lacuna_agent_journal_position",
-        "Journal position up to which this agent has received changes.",
+        "The journal position up to which this agent has received changes.",
         lambda agent: agent.context.control.journal_position,
     ),
 )
@@ -133,7 +133,7 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
     ),
     counter(
         "lacuna_connections_refused",
-        "Connections rejected because there were too many.",
+        "Connections rejected because too many were open.",
         lambda metrics: metrics.connections_refused,
     ),
     counter(
@@ -157,7 +157,7 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
     ),
     counter(
         "lacuna_authorizations_denied",
-        "Requests or parts of requests that ACLs denied.",
+        "Requests, or parts of requests, that ACLs denied.",
         lambda metrics: metrics.authorizations_denied,
     ),
     counter(
@@ -173,7 +173,7 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
     counter("lacuna_sent_bytes", "Bytes sent to clients.", lambda metrics: metrics.bytes_sent),
     counter(
         "lacuna_reading_paused",
-        "How often the agent stopped reading from a client at one of its bounds.",
+        "How often the agent stopped reading from a client because it had reached one of its limits.",
         lambda metrics: metrics.reading_paused,
     ),
     counters("lacuna_requests", "Requests by API.", ("api",), _requests),
@@ -186,13 +186,13 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
     ),
     counters(
         "lacuna_request_errors",
-        "Error codes in answers; a request may have several.",
+        "Error codes in responses; a response may have several.",
         ("api", "error"),
         _errors,
     ),
     counter(
         "lacuna_requests_failed",
-        "Requests that failed by a defect, or that the control plane rejected.",
+        "Requests that failed because of a defect, or that the control plane rejected.",
         lambda metrics: metrics.requests_failed,
     ),
     counter(
@@ -202,7 +202,7 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
     ),
     counter(
         "lacuna_requests_throttled",
-        "Requests of clients that exceeded a quota and had to wait.",
+        "Requests that had to wait because their client exceeded a quota.",
         lambda metrics: metrics.requests_throttled,
     ),
     counter(
@@ -224,7 +224,7 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
 
 
 def _of_budget(read: Callable[[RequestBudget], float]) -> Callable[[ProduceService], float]:
-    """Return what reads a figure of the budget of requests, or 0 if there is no budget."""
+    """Return a function that reads a figure from the budget of requests, or 0 if there is no budget."""
 
     def value(produce: ProduceService) -> float:
         budget = produce.flusher.budget
@@ -251,7 +251,7 @@ _PRODUCE: Final[tuple[Metric[ProduceService], ...]] = (
     ),
     gauge(
         "lacuna_flush_puts_limit",
-        "The limit of concurrent PUTs of flushes.",
+        "The limit on concurrent PUTs by flushes.",
         lambda produce: produce.settings.max_flushes,
     ),
     counter(
@@ -271,12 +271,12 @@ _PRODUCE: Final[tuple[Metric[ProduceService], ...]] = (
     ),
     counter(
         "lacuna_hot_copies",
-        "Hot segments that were copied to the bucket, where they show how far the journal has come.",
+        "Hot segments that were copied to the bucket, where they show how far the journal has progressed.",
         lambda produce: produce.flusher.copies.copied,
     ),
     counter(
         "lacuna_hot_copies_failed",
-        "Such copies that the store did not take.",
+        "Copies of hot segments that the store did not accept.",
         lambda produce: produce.flusher.copies.failed,
     ),
     counter(
@@ -286,17 +286,17 @@ _PRODUCE: Final[tuple[Metric[ProduceService], ...]] = (
     ),
     gauge(
         "lacuna_produce_queue_bytes",
-        "Bytes of batches that wait for a flush.",
+        "Bytes of batches that are waiting for a flush.",
         lambda produce: produce.flusher.queued_bytes,
     ),
     gauge(
         "lacuna_produce_queue_limit_bytes",
-        "The limit of that queue. Beyond it, the agent rejects batches.",
+        "The limit on bytes of waiting batches. Beyond it, the agent rejects batches.",
         lambda produce: produce.settings.max_queued_bytes,
     ),
     gauge(
         "lacuna_produce_waiting_batches",
-        "Batches that are being recompressed, or wait for an earlier batch of their producer.",
+        "Batches that are being recompressed, or are waiting for an earlier batch from their producer.",
         lambda produce: produce.lanes.waiting,
     ),
     counter(
@@ -311,27 +311,27 @@ _PRODUCE: Final[tuple[Metric[ProduceService], ...]] = (
     ),
     gauge(
         "lacuna_flush_tokens",
-        "Flushes that the budget of requests pays for at once.",
+        "Flushes that the budget of requests can pay for at once.",
         _of_budget(lambda budget: budget.level()),
     ),
     gauge(
         "lacuna_flush_budget_dollars",
-        "Dollars a month that the PUTs of this process's flushes may cost; 0 without a budget, which is if the store "
-        "charges nothing or --flush-ms is set.",
+        "Dollars a month that the PUTs of this process's flushes may cost; 0 without a "
+        "budget, which is the case if the store charges nothing or --flush-ms is set.",
         _of_budget(lambda budget: budget.share),
     ),
     gauge(
         "lacuna_sequence_gaps",
-        "Failed batches of idempotent producers that the clients have not sent again yet.",
+        "Failed batches from idempotent producers that the clients have not resent yet.",
         lambda produce: len(produce.flusher.gaps),
     ),
 )
 
 _SHARES: Final[tuple[Metric[ShareSessions], ...]] = (
-    gauge("lacuna_share_sessions", "Sessions of members of share groups.", len),
+    gauge("lacuna_share_sessions", "Sessions of share group members.", len),
     gauge(
         "lacuna_share_sessions_limit",
-        "The limit of share sessions. Beyond it, members get SHARE_SESSION_LIMIT_REACHED.",
+        "The limit on share sessions. Beyond it, members receive SHARE_SESSION_LIMIT_REACHED.",
         lambda _: MOST_SESSIONS,
     ),
 )
@@ -346,27 +346,27 @@ _FETCH: Final[tuple[Metric[FetchService], ...]] = (
     gauge("lacuna_cache_bytes", "Bytes in the cache.", lambda fetch: fetch.cache.metrics.bytes_now),
     gauge(
         "lacuna_cache_limit_bytes",
-        "The size limit of the cache.",
+        "The size limit of the cache, in bytes.",
         lambda fetch: fetch.settings.cache_bytes,
     ),
     counter(
         "lacuna_cache_written_through",
-        "Batches cached when they were written, for consumers at the end of the log.",
+        "Batches cached as they were written, for consumers at the end of the log.",
         lambda fetch: fetch.cache.metrics.written_through,
     ),
     counter(
         "lacuna_cache_reads",
-        "Reads of the store for the cache.",
+        "Reads from the store into the cache.",
         lambda fetch: fetch.cache.metrics.reads,
     ),
     counter(
         "lacuna_cache_read_bytes",
-        "Bytes that these reads returned.",
+        "Bytes that reads into the cache returned.",
         lambda fetch: fetch.cache.metrics.bytes_read,
     ),
     counter(
         "lacuna_cache_coalesced",
-        "Reads that waited for the same read by another fetch.",
+        "Reads that waited for an identical read by another fetch.",
         lambda fetch: fetch.cache.metrics.coalesced,
     ),
     counter(
@@ -379,12 +379,12 @@ _FETCH: Final[tuple[Metric[FetchService], ...]] = (
     ),
     gauge(
         "lacuna_fetch_sessions_limit",
-        "The limit of fetch sessions. Beyond it, consumers fetch without a session.",
+        "The limit on fetch sessions. Beyond it, consumers fetch without a session.",
         lambda fetch: fetch.settings.max_sessions,
     ),
     counter(
         "lacuna_fetch_sessions_evicted",
-        "Fetch sessions that ended to make room for others.",
+        "Fetch sessions that were ended to make room for others.",
         lambda fetch: fetch.sessions.evicted,
     ),
 )
@@ -392,7 +392,7 @@ _FETCH: Final[tuple[Metric[FetchService], ...]] = (
 _ZONE: Final[tuple[Metric[SharedReads], ...]] = (
     counters(
         "lacuna_zone_reads",
-        "Ranges shared with other agents of the zone.",
+        "Ranges shared with other agents in the zone.",
         ("outcome",),
         lambda shared: [
             (outcome, getattr(shared.metrics, outcome))
@@ -401,13 +401,13 @@ _ZONE: Final[tuple[Metric[SharedReads], ...]] = (
     ),
     gauges(
         "lacuna_zone_connections",
-        "Connections to other agents of the zone, over which reads are shared.",
+        "Connections to other agents in the zone, over which reads are shared.",
         ("state",),
         lambda shared: (("busy", shared.connections().busy), ("idle", shared.connections().idle)),
     ),
     gauge(
         "lacuna_zone_connections_limit",
-        "The limit of these connections, for the present agents.",
+        "The limit on connections to other agents in the zone, given the current number of agents.",
         lambda shared: shared.connections().most,
     ),
 )
@@ -419,7 +419,7 @@ _HOUSEKEEPING: Final[tuple[Metric[Housekeeping], ...]] = (
     ),
     counters(
         "lacuna_merged_partitions",
-        "Partitions merged; rejected if their extents have changed, failed if an object cannot be read.",
+        "Partitions merged. A merge is rejected if the extents have changed, and fails if an object cannot be read.",
         ("outcome",),
         lambda keeping: (
             ("replaced", keeping.metrics.partitions_merged),
@@ -452,7 +452,7 @@ _HOUSEKEEPING: Final[tuple[Metric[Housekeeping], ...]] = (
     ),
     counter(
         "lacuna_cleans_cut",
-        "Passes that left out a part of a partition, because an object cannot be read or the extents kept changing.",
+        "Passes that left out part of a partition because an object could not be read or the extents kept changing.",
         lambda keeping: keeping.cleaner.metrics.passes_cut,
     ),
     counter(
@@ -481,7 +481,7 @@ _HOUSEKEEPING: Final[tuple[Metric[Housekeeping], ...]] = (
     ),
     gauge(
         "lacuna_clean_memory_bytes",
-        "Memory for the keys of the pass under way.",
+        "Memory used for the keys of the current pass.",
         lambda keeping: keeping.cleaner.metrics.memory_bytes,
     ),
     counters(
@@ -495,17 +495,17 @@ _HOUSEKEEPING: Final[tuple[Metric[Housekeeping], ...]] = (
     ),
     counter(
         "lacuna_burials_failed",
-        "Writes of dead letters that failed, and are repeated.",
+        "Writes of dead letters that failed and will be retried.",
         lambda keeping: keeping.metrics.burials_failed,
     ),
     counter(
         "lacuna_collections_failed",
-        "Searches for objects to delete that failed.",
+        "Failed searches for objects to delete.",
         lambda keeping: keeping.metrics.collections_failed,
     ),
     counter(
         "lacuna_deletions_failed",
-        "Objects, and ended leases with objects, that collection could not delete.",
+        "Objects, and expired leases with objects, that collection could not delete.",
         lambda keeping: keeping.metrics.deletions_failed,
     ),
     gauges(
@@ -547,23 +547,23 @@ STORE: Final[tuple[Metric[StoreMetrics], ...]] = (
     ),
     counters(
         "lacuna_store_second_attempts",
-        "Requests made again over another connection: slower than 95 % of their kind, or silent for a second.",
+        "Requests repeated over another connection, for being slower than 95 % of their kind or silent for a second.",
         ("operation", "reason"),
         _second_attempts,
     ),
     gauge(
         "lacuna_store_connections_in_use",
-        "Connections to the object store that carry a request.",
+        "Connections to the object store that are carrying a request.",
         lambda store: store.sent.connections_in_use,
     ),
     gauge(
         "lacuna_store_connections_limit",
-        "Connections that stay open for the next request; 0 for a store without connections.",
+        "Connections kept open for the next request; 0 for a store without connections.",
         lambda store: store.sent.connections_kept,
     ),
     counter(
         "lacuna_store_cost_dollars",
-        "The cost of these requests at the service's list prices; 0 for a folder.",
+        "The cost of requests to the object store at the service's list prices; 0 for a folder.",
         StoreMetrics.dollars,
     ),
 )
@@ -577,4 +577,4 @@ METRICS: Final[tuple[Metric[Any], ...]] = (
     *_HOUSEKEEPING,
     *STORE,
 )
-"""The rows of an agent."""
+"""The metrics of an agent, one row each."""

@@ -25,15 +25,15 @@ from lacuna.observing.endpoint import Observed
 from lacuna.observing.families import Families
 from lacuna.observing.metric import Metric, counter, counters, gauge, gauges
 
-#: Partitions with metrics of their own: those whose last stable offset is furthest behind.
+#: The number of partitions with their own metrics: those whose last stable offset is furthest behind.
 _MOST_PARTITIONS: Final = 50
-#: Partitions of groups with metrics of their own. For all others, there are only the sums of their groups.
+#: The number of groups' partitions with their own metrics. All others are counted only in the sums of their groups.
 _MOST_GROUP_PARTITIONS: Final = 10_000
-#: Positions that are examined, which takes half a second. The others are counted.
+#: The number of positions that are examined, which takes half a second. The rest are only counted.
 _MOST_LAGS: Final = 50_000
-#: Partitions in which extents to merge are counted, which takes a second if there are many small extents.
+#: The number of partitions whose mergeable extents are counted, which takes a second if many extents are small.
 _MOST_WAITING: Final = 10_000
-#: The number after which other tasks in the event loop have their turn. It takes a few milliseconds.
+#: The number of items after which other tasks in the event loop get their turn. Handling them takes a few milliseconds.
 _AT_A_TIME: Final = 256
 
 
@@ -90,7 +90,7 @@ _NODE: Final[tuple[Metric[Node], ...]] = (
     ),
     gauges(
         "lacuna_controlplane_standby_lag_records",
-        "Records of the journal that a standby has not replayed.",
+        "Journal records that a standby has not replayed.",
         ("standby",),
         _standby_lags,
     ),
@@ -108,7 +108,7 @@ class _Loaded(NamedTuple):
 _RUNTIME: Final[tuple[Metric[_Loaded], ...]] = (
     gauge(
         "lacuna_controlplane_time_doubtful",
-        "1 while the clocks disagree with the control plane's time. No records are then deleted by age.",
+        "1 while the clocks disagree with the control plane's time. During that time, no records are deleted by age.",
         lambda leader: leader.runtime.time.is_doubtful,
     ),
     gauge(
@@ -121,22 +121,22 @@ _RUNTIME: Final[tuple[Metric[_Loaded], ...]] = (
     ),
     gauge(
         "lacuna_journal_durable_position",
-        "The last durable record.",
+        "Position of the last durable record.",
         lambda leader: leader.load.durable_position,
     ),
     gauge(
         "lacuna_journal_pending_records",
-        "Decided records whose write has not begun.",
+        "Records that have been decided but whose write has not begun.",
         lambda leader: leader.load.pending_records,
     ),
     gauge(
         "lacuna_journal_pending_bytes",
-        "Bytes of these records.",
+        "Bytes of records that have been decided but whose write has not begun.",
         lambda leader: leader.load.pending_bytes,
     ),
     gauge(
         "lacuna_journal_pending_limit_bytes",
-        "The limit of pending bytes. Beyond it, commands wait in the backlog.",
+        "The limit on pending bytes. Beyond it, commands wait in the backlog.",
         lambda leader: leader.settings.max_held_bytes,
     ),
     gauge(
@@ -146,12 +146,12 @@ _RUNTIME: Final[tuple[Metric[_Loaded], ...]] = (
     ),
     gauge(
         "lacuna_deliveries_held",
-        "Replies and deltas that wait for the journal.",
+        "Replies and deltas that are waiting for the journal.",
         lambda leader: leader.load.held,
     ),
     gauge(
         "lacuna_deliveries_held_limit",
-        "The limit of held deliveries. Beyond it, commands wait.",
+        "The limit on held deliveries. Beyond it, commands wait.",
         lambda leader: leader.settings.max_held,
     ),
     gauge(
@@ -161,13 +161,13 @@ _RUNTIME: Final[tuple[Metric[_Loaded], ...]] = (
     ),
     gauge(
         "lacuna_backlog_limit_commands",
-        "The limit of the backlog. Beyond it, the control plane rejects commands.",
+        "The limit on the backlog. Beyond it, the control plane rejects commands.",
         lambda leader: leader.settings.max_backlog,
     ),
     gauge(
         "lacuna_longest_step_seconds",
-        "The longest decision since the start, for a command or a tick. The control plane decides nothing else "
-        "meanwhile.",
+        "Duration of the longest decision since the start, for a command or "
+        "a tick. The control plane decides nothing else during a decision.",
         lambda leader: leader.load.longest_step_ms / 1000,
     ),
     gauge(
@@ -184,7 +184,7 @@ _RUNTIME: Final[tuple[Metric[_Loaded], ...]] = (
 
 
 class _Summed(NamedTuple):
-    """The state as of now, and its sums."""
+    """The current state, and sums over it."""
 
     state: State
     now_ms: int
@@ -192,7 +192,7 @@ class _Summed(NamedTuple):
 
 
 def _of_topics(seen: _Summed, value: Callable[[Partition], int]) -> list[tuple[str, int]]:
-    """Return the sum of a value over the partitions of each topic."""
+    """Return a value's sum over the partitions of each topic."""
     return sorted(
         (each.name, sum(map(value, each.partitions))) for each in seen.state.topics.values()
     )
@@ -258,7 +258,7 @@ def _blocked(seen: _Summed) -> Iterator[tuple[str, str, str, float]]:
 
 
 def _imported(name: str, help_text: str, value: Callable[[ImportReport], int]) -> Metric[_Summed]:
-    """Return the row of the sum of a value over the importers of each source."""
+    """Return the row for a value summed over the importers of each source."""
 
     def sums(seen: _Summed) -> list[tuple[str, int]]:
         found: Counter[str] = Counter()
@@ -272,7 +272,7 @@ def _imported(name: str, help_text: str, value: Callable[[ImportReport], int]) -
 _IMPORTS: Final = (
     _imported(
         "lacuna_import_workers",
-        "Importers that run, by the id of the cluster that they copy from.",
+        "Running importers, by the id of the cluster that they copy from.",
         lambda _: 1,
     ),
     _imported(
@@ -282,22 +282,22 @@ _IMPORTS: Final = (
     ),
     _imported(
         "lacuna_import_partitions_stopped",
-        "Partitions that importers cannot copy any further. Their output says why.",
+        "Partitions that importers cannot copy any further. The importers' output gives the reason.",
         lambda report: report.stopped,
     ),
     _imported(
         "lacuna_import_lag_offsets",
-        "Offsets that are decided at the source of an import and not copied.",
+        "Offsets that are decided at the source of an import but not copied yet.",
         lambda report: report.lag,
     ),
     _imported(
         "lacuna_import_undecided_offsets",
-        "Offsets in or behind transactions that are open at the source of an import.",
+        "Offsets in or after transactions that are open at the source of an import.",
         lambda report: report.undecided,
     ),
     _imported(
         "lacuna_import_copied_bytes",
-        "Bytes that the importers that run have copied since they started.",
+        "Bytes that the running importers have copied since they started.",
         lambda report: report.bytes_copied,
     ),
 )
@@ -316,7 +316,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     gauge("lacuna_extents", "Extents in the index.", lambda seen: seen.sums.extents),
     gauge(
         "lacuna_dead_ranges",
-        "Ranges of offsets of aborted records in the index.",
+        "Offset ranges of aborted records in the index.",
         lambda seen: seen.sums.dead_ranges,
     ),
     gauges(
@@ -327,24 +327,24 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     counters(
         "lacuna_topic_offsets",
-        "Offsets assigned in a topic, including aborted records.",
+        "Offsets assigned in a topic, including those of aborted records.",
         ("topic",),
         lambda seen: _of_topics(seen, lambda partition: partition.high_watermark),
     ),
     gauge(
         "lacuna_idempotent_producers",
-        "Producers known in a partition, counted for each partition.",
+        "Producers known in a partition. A producer counts once for each partition.",
         lambda seen: seen.state.windows.count,
     ),
     gauge(
         "lacuna_idempotent_producers_limit",
-        "The limit of known producers (producer.windows.max). Beyond it, those unused for longest are dropped.",
+        "The limit on known producers (producer.windows.max). Beyond it, the least recently used ones are dropped.",
         lambda seen: seen.state.windows.settings.producer_windows_max,
     ),
     gauge(
         "lacuna_unsettled_transaction_ranges",
-        "Ranges of committed transactions that a cut may have to end before, one for each partition. Beyond some ten "
-        "thousand, earlier transactions are joined, and cuts may be lower than necessary.",
+        "Ranges of committed transactions before which a cut may have to end, one for each partition. Beyond "
+        "some ten thousand, earlier transactions are joined, and cuts may be lower than necessary.",
         lambda seen: seen.state.unsettled.count,
     ),
     gauges(
@@ -355,23 +355,23 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     gauge(
         "lacuna_oldest_transaction_seconds",
-        "Age of the oldest ongoing transaction; 0 without one.",
+        "Age of the oldest ongoing transaction; 0 if there is none.",
         lambda seen: seen.sums.oldest_transaction_ms / 1000,
     ),
     gauge(
         "lacuna_partitions_blocked",
-        "Partitions with records that wait for the end of a transaction.",
+        "Partitions with records that are waiting for the end of a transaction.",
         lambda seen: seen.sums.partitions_blocked,
     ),
     gauges(
         "lacuna_lso_lag",
-        "Offsets between the last stable offset and the high watermark, for the partitions with the most.",
+        "Offsets between the last stable offset and the high watermark, for the partitions with the most such offsets.",
         ("topic", "partition"),
         lambda seen: [(*place, _behind(each)) for *place, each in _furthest_behind(seen.state)],
     ),
     gauges(
         "lacuna_lso_blocked_seconds",
-        "Age of the transaction that holds the last stable offset of these partitions.",
+        "Age of the transaction that holds back the last stable offset, for the same partitions as lacuna_lso_lag.",
         ("topic", "partition", "transactional_id"),
         _blocked,
     ),
@@ -393,7 +393,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     counters(
         "lacuna_rewritten_bytes",
-        "Bytes of replaced extents, and of the extents that replaced them; the difference is reclaimed.",
+        "Bytes of replaced extents, and of the extents that replaced them. The difference is reclaimed.",
         ("by", "side"),
         lambda seen: [
             (by, side, size)
@@ -409,7 +409,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     counter(
         "lacuna_rewrites_refused",
-        "Rewrites of partitions that were rejected because the extents had changed since the plan.",
+        "Rewrites of partitions that were rejected because the extents had changed after the rewrite was planned.",
         lambda seen: seen.state.rewriting.refused,
     ),
     counter(
@@ -429,17 +429,17 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     gauge(
         "lacuna_hot_bytes",
-        "Bytes of hot segments that the journal has, until merging has moved them to the bucket.",
+        "Bytes of hot segments that the journal holds until merging has moved them to the bucket.",
         lambda seen: seen.state.hot_intake.kept_bytes,
     ),
     gauge(
         "lacuna_hot_limit_bytes",
-        "The limit of these bytes (hot.max.bytes). Beyond it, agents write their segments to the bucket.",
+        "The limit on bytes of hot segments (hot.max.bytes). Beyond it, agents write their segments to the bucket.",
         lambda seen: seen.state.hot_intake.max_bytes,
     ),
     counter(
         "lacuna_hot_refused",
-        "Hot segments that were beyond that limit or hot.bytes.per.second, so that agents wrote them to the bucket.",
+        "Hot segments that agents wrote to the bucket because hot.max.bytes or hot.bytes.per.second was exceeded.",
         lambda seen: seen.state.hot_intake.refused,
     ),
     gauge(
@@ -449,7 +449,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     gauge(
         "lacuna_groups_kept_limit_bytes",
-        "The limit of these bytes (groups.max.bytes). Beyond it, members and offsets are rejected.",
+        "The limit on bytes that all groups store (groups.max.bytes). Beyond it, members and offsets are rejected.",
         lambda seen: seen.state.groups.settings.groups_max_bytes,
     ),
     gauge(
@@ -459,8 +459,8 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     gauge(
         "lacuna_groups_kept_principal_limit_bytes",
-        "The limit of these bytes (principal.max.percent). Beyond it, members and offsets of the principal are "
-        "rejected.",
+        "The limit on bytes that one principal's groups store (principal.max.percent). "
+        "Beyond it, the principal's members and offsets are rejected.",
         lambda seen: seen.state.groups.settings.share_of(
             seen.state.groups.settings.groups_max_bytes
         ),
@@ -485,9 +485,9 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     counters(
         "lacuna_share_records_decided",
-        "Records of share groups by what happened to them: acquired, or acknowledged in one of the ways of KIP-932, "
-        "or given back because a lock timed out or a member left. Records that were given up are buried in the "
-        "dead-letter queue, or lost because it could not be used.",
+        "Records of share groups by outcome: acquired, acknowledged in one of the ways that KIP-932 "
+        "defines, or given back because a lock timed out or a member left. Records that were given "
+        "up are buried in the dead-letter queue, or lost because the queue could not be used.",
         ("what",),
         lambda seen: sorted(seen.state.groups.shared.items()),
     ),
@@ -496,7 +496,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
 
 @dataclass(slots=True)
 class _Waiting:
-    """The records that wait for merges."""
+    """The records that are waiting for merges."""
 
     extents: int = 0
     aborted_offsets: int = 0
@@ -530,19 +530,19 @@ _WAITING: Final[tuple[Metric[_Waiting], ...]] = (
     ),
     gauge(
         "lacuna_merge_waiting_aborted_bytes",
-        "Bytes of these records.",
+        "Bytes of aborted records that are still stored.",
         lambda waiting: waiting.aborted_bytes,
     ),
     gauge(
         "lacuna_merge_waiting_left_out",
-        "Partitions that these three metrics leave out, because there are too many.",
+        "Partitions left out of the lacuna_merge_waiting metrics, because there are too many.",
         lambda waiting: waiting.left_out,
     ),
 )
 
 
 class _Dirt(NamedTuple):
-    """The bytes of compacted topics that wait for a pass, the age of the oldest, and the partitions left out."""
+    """The bytes of compacted topics that are waiting for a pass, the age of the oldest, and the partitions left out."""
 
     size: int = 0
     seconds: float = 0.0
@@ -570,12 +570,12 @@ _DIRT: Final[tuple[Metric[_Dirt], ...]] = (
     ),
     gauge(
         "lacuna_clean_waiting_seconds",
-        "Age of the oldest of these records.",
+        "Age of the oldest record counted in lacuna_clean_waiting_bytes.",
         lambda dirt: dirt.seconds,
     ),
     gauge(
         "lacuna_clean_waiting_left_out",
-        "Partitions that these two metrics leave out, because there are too many.",
+        "Partitions left out of the lacuna_clean_waiting metrics, because there are too many.",
         lambda dirt: dirt.left_out,
     ),
 )
@@ -596,7 +596,7 @@ class _Lag(NamedTuple):
 
 
 class _Lags:
-    """The lags of groups in each partition, up to the bound, and the sums of each group."""
+    """The lag of each group in each partition, up to the bound, and the sum for each group."""
 
     def __init__(self, left_out: int) -> None:
         self.left_out = left_out
@@ -613,7 +613,7 @@ class _Lags:
 
 
 def _positions(state: State) -> list[tuple[str, PartitionKey, int]]:
-    """Return the committed offset of each group in each partition, by group, up to the bound."""
+    """Return each group's committed offset in each partition, keyed by group, up to the bound."""
     committed = (
         (group_id, key, stored.offset)
         for group_id, offsets in sorted(state.groups.offsets.committed.items())
@@ -640,7 +640,7 @@ async def _lags_in(state: State, now_ms: int) -> _Lags:
     return lags
 
 
-#: Their names are those of other lag exporters.
+#: These metrics have the names that other lag exporters use.
 _LAGS: Final[tuple[Metric[_Lags], ...]] = (
     gauges(
         "kafka_consumergroup_current_offset",
@@ -650,13 +650,13 @@ _LAGS: Final[tuple[Metric[_Lags], ...]] = (
     ),
     gauges(
         "kafka_consumergroup_lag",
-        "Offsets that a read_committed consumer has not read yet, without holes, aborted and control records.",
+        "Offsets that a read_committed consumer has not read yet, without holes, aborted records and control records.",
         ("consumergroup", "topic", "partition"),
         lambda lags: [(*each.labels, each.offsets) for each in lags.of_partitions],
     ),
     gauges(
         "kafka_consumergroup_lag_seconds",
-        "Age of the oldest unread records.",
+        "Age of the oldest unread record.",
         ("consumergroup", "topic", "partition"),
         lambda lags: [(*each.labels, each.seconds) for each in lags.of_partitions],
     ),
@@ -667,7 +667,7 @@ _LAGS: Final[tuple[Metric[_Lags], ...]] = (
     ),
     gauges(
         "kafka_consumergroup_lag_sum",
-        "Sum of the group's lag over all partitions.",
+        "The group's lag, summed over all partitions.",
         ("consumergroup",),
         lambda lags: lags.sums.items(),
     ),
@@ -688,4 +688,4 @@ METRICS: Final[tuple[Metric[Any], ...]] = (
     *_DIRT,
     *_LAGS,
 )
-"""The rows of a control plane."""
+"""The metrics of a control plane, one row each."""

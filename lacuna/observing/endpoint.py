@@ -1,4 +1,4 @@
-"""Serves health checks and metrics of a process over HTTP.
+"""Serves a process's health checks and metrics over HTTP.
 
 GET /healthz   200 while the process answers
 GET /readyz    200 while the process can serve; otherwise 503 with the reason
@@ -25,19 +25,19 @@ _TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Observed:
-    """The state of a process: the reason why it is not ready, or "", and the functions that add its metrics."""
+    """The state of a process: why it is not ready (or ""), and the functions that add its metrics."""
 
     def __init__(self, why_not: str) -> None:
-        """It is not ready, because of `why_not`, until `becomes` is called."""
+        """Until `becomes` is called, the process is not ready, for the reason `why_not`."""
         self._why_not: Callable[[], str] = lambda: why_not
         self._adders: list[Callable[[Families], Awaitable[None]]] = []
 
     def becomes(self, why_not: Callable[[], str]) -> None:
-        """Call `why_not` from now on to learn whether the process is ready."""
+        """From now on, call `why_not` to find out whether the process is ready."""
         self._why_not = why_not
 
     def shows(self, add: Callable[[Families], Awaitable[None]]) -> None:
-        """Call `add` for each request of metrics. If there are many, it lets other tasks run in between."""
+        """Call `add` for each request for metrics. If there are many, `add` lets other tasks run at intervals."""
         self._adders.append(add)
 
     def why_not(self) -> str:
@@ -52,7 +52,7 @@ class Observed:
 
 
 class Shown:
-    """The answers of a process: its own health, and the metrics of itself and of its siblings, if there are any."""
+    """The answers from a process: its own health, and its metrics with those of any sibling processes."""
 
     def __init__(self, observed: Observed, siblings: Siblings | None = None) -> None:
         self.observed = observed
@@ -61,7 +61,7 @@ class Shown:
     async def metrics(self, accept: str) -> tuple[bytes, str]:
         """Return the text and its content type, which depends on the Accept header `accept`.
 
-        Reads the numbers in the event loop, and does slow work on many of them in a thread.
+        Reads the numbers in the event loop. If there are many, it does the slow work on them in a thread.
         """
         families = await self.observed.families()
         texts = {} if self.siblings is None else await self.siblings.texts()
@@ -79,16 +79,16 @@ class Endpoint:
     """Answers one request per connection. Connections beyond 32 at a time are closed."""
 
     def __init__(self, observed: Observed, siblings: Siblings | None = None) -> None:
-        """With `siblings`, several workers share the port, and each answers with the metrics of all."""
+        """With `siblings`, several workers share the port, and each answers with the metrics of all workers."""
         self._shown = Shown(observed, siblings)
         self._servers: list[asyncio.Server] = []
         self._open = 0
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        """Listen on `host`:`port`. Port 0 means any port, which `port` then has. Raises OSError.
+        """Listen on `host`:`port`. Port 0 means any free port, which is then available as `port`. Raises OSError.
 
-        If workers share a port, the one that receives a request answers whether it is ready itself.
+        If workers share a port, the worker that receives a readiness request answers only for itself.
         """
         server = await asyncio.start_server(
             self._serve,
@@ -165,7 +165,7 @@ def _response(code: int, body: bytes, content_type: str = _TEXT, *, has_body: bo
 async def endpoint_served(
     address: str, observed: Observed, siblings: Siblings | None = None
 ) -> AsyncIterator[None]:
-    """Serves the metrics and the health at `address` (HOST:PORT), unless it is "", and to `siblings` during the block.
+    """During the block, serves metrics and health to `siblings` and, unless `address` is "", at that HOST:PORT.
 
     Raises UserError for a malformed address, ListenError if it cannot listen there.
     """

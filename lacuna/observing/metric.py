@@ -10,8 +10,8 @@
         ),
     )
 
-The metrics of a process follow from the rows, and so does docs/metrics.md. A test checks that the rows contain the
-metrics that deploy/prometheus and deploy/grafana name.
+The metrics of a process are made from the rows, and so is docs/metrics.md. A test checks that the rows contain every
+metric named in deploy/prometheus and deploy/grafana.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -28,13 +28,13 @@ from prometheus_client.core import (
 
 S = TypeVar("S")
 
-#: The values of the labels, and then the value.
+#: The values of the labels, followed by the metric's value.
 Samples: TypeAlias = Iterable[tuple[*tuple[str, ...], float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Metric(Generic[S]):
-    """A metric of an S. The `name` is without the suffix that `family`, a class, adds.
+    """A metric of an S. `name` lacks the suffix that the class `family` adds.
 
     `read` returns the arguments of the family's `add_metric`. It changes nothing and does not wait.
     """
@@ -52,7 +52,7 @@ class Metric(Generic[S]):
 
     @property
     def type(self) -> str:
-        """The type in Prometheus, where an info is a gauge."""
+        """The metric's type in Prometheus, where an info metric is a gauge."""
         return "gauge" if self.family is InfoMetricFamily else str(self.family(self.name, "").type)
 
 
@@ -86,7 +86,7 @@ def counters(
 def info(
     name: str, help_text: str, labels: tuple[str, ...], values: Callable[[S], Sequence[str]]
 ) -> Metric[S]:
-    """Return the row of a value that never changes while the process runs: labels of a metric that is always 1."""
+    """Return the row of an info metric: its value is always 1, and its labels never change while the process runs."""
 
     def read(source: S) -> list[tuple[Any, ...]]:
         return [(values(source), {})]
@@ -103,7 +103,7 @@ def histograms(
 ) -> Metric[S]:
     """Return the row of a histogram with labels.
 
-    A sample has the values of the labels, the counts of all buckets, one more than `bounds`, and the sum of all
+    A sample has the values of the labels, the counts of all buckets (one more than `bounds`), and the sum of all
     observed values.
     """
     ends = (*map(str, bounds), "+Inf")

@@ -1,6 +1,6 @@
-"""The metrics of several workers behind one port, any of which answers for all.
+"""The metrics of several workers that share a port. Any of the workers answers for all of them.
 
-Each worker also listens on a socket in a folder of their supervisor, and serves its own metrics there.
+Each worker also listens on a socket in a folder of the supervisor, where it serves its own metrics.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _SUFFIX: Final = ".sock"
 
 
 class Siblings:
-    """The workers with sockets in `folder`. The name of this one is `own`."""
+    """The workers with sockets in `folder`. `own` is the name of this worker."""
 
     def __init__(self, folder: Path, own: str) -> None:
         self._folder = folder
@@ -33,7 +33,7 @@ class Siblings:
         return dict(zip(others, await asyncio.gather(*map(self._ask, others)), strict=True))
 
     def merged(self, own: Iterable[Metric], texts: Mapping[str, str]) -> list[Metric]:
-        """Return the metrics of all workers, each sample with the worker's name. `own` are this worker's."""
+        """Return the metrics of all workers, each sample with the worker's name. `own` holds this worker's metrics."""
         merged: dict[str, Metric] = {}
         _merge(merged, own, self.own)
         for name, text in texts.items():

@@ -1,7 +1,7 @@
-"""Traces of an agent's requests and flushes by OpenTelemetry, if OTEL_TRACES_EXPORTER is set.
+"""OpenTelemetry traces of an agent's requests and flushes, if OTEL_TRACES_EXPORTER is set.
 
-Its value is the destination of spans: `otlp`, or `console` for experiments. OpenTelemetry's SDK reads everything else
-from its own environment variables: the endpoint, the sampler, the bounds of the queue.
+The variable's value is the destination of spans: `otlp`, or `console` for experiments. OpenTelemetry's SDK reads all
+other settings from its own environment variables: the endpoint, the sampler, the bounds of the queue.
 """
 
 import logging

@@ -45,11 +45,11 @@ from lacuna.wire.messages.cluster import DescribeClusterRequest
 
 log = logging.getLogger("lacuna.agent")
 
-#: How long a stop waits for the control plane to send clients elsewhere. Clients also notice the stop by themselves.
+#: How long a stopping agent waits for the control plane to send clients elsewhere. Clients also notice on their own.
 _LEAVE_SECONDS = 1.0
-#: How long a stop then waits to release the lease. A takeover by another control plane takes less.
+#: How long a stopping agent then waits to release the lease. A takeover by another control plane takes less time.
 _RELEASE_SECONDS = 4.0
-#: How long this agent waits for a connection to another agent, or for its answer.
+#: How long this agent waits for a connection to another agent, or for that agent's answer.
 _PEER_SECONDS = 1.0
 
 
@@ -67,7 +67,7 @@ class AgentParts:
     housekeeping: HousekeepingSettings | None = field(default_factory=HousekeepingSettings)
 
     def without_housekeeping(self) -> "AgentParts":
-        """Return a copy without merges and collection, for a process with another agent that does them."""
+        """Return a copy without merges and collection, for a process in which another agent does this work."""
         return replace(self, housekeeping=None)
 
 
@@ -144,11 +144,11 @@ async def start_agent(
     connect_peer: ConnectPeer | None = None,
     whereabouts: Whereabouts = NOT_KNOWN,
 ) -> RunningAgent:
-    """Starts an agent, which listens where its settings say and then takes its lease from the control plane.
+    """Starts an agent, which listens at the addresses in its settings and then takes its lease from the control plane.
 
     `pace` decides which small PUTs run in the event loop; by default, it is measured. `ask_peer` and `connect_peer`
-    reach another agent, by default at the address that its clients use. `whereabouts` is what jobs
-    learn. Raises ListenError and other UserErrors, ControlPlaneUnavailable, CommandRefused.
+    reach another agent, by default at the address that its clients use. `whereabouts` is what the agent tells jobs
+    about the location of the cluster. Raises ListenError and other UserErrors, ControlPlaneUnavailable, CommandRefused.
     """
     pace = pace or MeasuredPace(LoopLoad())
     identity = PeerIdentity(control)

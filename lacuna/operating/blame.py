@@ -1,4 +1,4 @@
-"""The transaction that holds the last stable offset of a partition, what waits for it, and what its end releases."""
+"""The transaction that holds back a partition's last stable offset, who waits for it, and what its end releases."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,13 +21,14 @@ from lacuna.operating.control import topic_named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blamed:
-    """A partition whose readers, or whose exports, wait for a transaction.
+    """A partition whose readers or exports are waiting for a transaction.
 
-    `waiting` counts the offsets from the last stable offset on, and `own` those among them that belong to the
-    transaction. If it commits now, a read_committed consumer receives `by_commit` more offsets, up to the next open
-    transaction; if it aborts, `by_abort`. `groups` are the groups that have read everything before it. The transaction
-    began at `start_time_ms`. An export of the topic ends at `cut`. It is below the last stable offset if transactions
-    there wait, in another partition, for this one.
+    `waiting` counts the offsets at and above the last stable offset; `own` counts those that belong to the transaction.
+    If the transaction commits now, a read_committed consumer receives `by_commit` more offsets, up to the next open
+    transaction; if it aborts, the consumer receives `by_abort` more. `groups` are the groups that have read everything
+    before the transaction. The transaction began at `start_time_ms`. An export of the topic ends at `cut`. The cut is
+    below the last stable offset if committed transactions before that offset also wrote to another partition, where
+    they wait for this transaction.
     """
 
     topic: str
@@ -46,7 +47,7 @@ class Blamed:
 
 
 async def blame(control: ControlClient, topic: str) -> list[Blamed]:
-    """Return the partitions of a topic whose readers or exports wait, in order.
+    """Return the partitions of a topic whose readers or exports are waiting, in partition order.
 
     Raises UserError, ControlPlaneUnavailable.
     """
@@ -75,7 +76,7 @@ async def blame(control: ControlClient, topic: str) -> list[Blamed]:
 async def blame_in(
     control: ControlClient, keys: Sequence[TopicPartition], most_groups: int | None = None
 ) -> list[Blamed]:
-    """Return the partitions among `keys` whose readers wait, in their order.
+    """Return the partitions among `keys` whose readers are waiting, in the order of `keys`.
 
     Examines at most `most_groups` groups. Raises ControlPlaneUnavailable.
     """
@@ -139,7 +140,7 @@ def _own(view: PartitionView, producer_id: int, first: int, end: int) -> int:
 
 
 async def _transactions(control: ControlClient) -> dict[int, TransactionDescription]:
-    """Return all ongoing transactions by producer id."""
+    """Return all ongoing transactions, keyed by producer id."""
     listed = await questions.transactions(control, states=["Ongoing"])
     ids = [each.transactional_id for each in listed]
     described = await control.call(

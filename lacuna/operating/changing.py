@@ -1,4 +1,4 @@
-"""What commands and the console send to change a cluster: configs in a user's units, and passwords in SCRAM's form."""
+"""Converts changes for commands and the console: configs from a user's units, and passwords to SCRAM credentials."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ _SALT_BYTES: Final = 24
 
 
 def with_unit(key: str, value: str) -> tuple[str, str]:
-    """Return the name and the value of a topic config, whose value may have a unit, and whose name may lack its own.
+    """Return the name and the value of a topic config. The given value may have a unit, and the given name may omit it.
 
     retention=7d is retention.ms=604800000, retention=1GiB is retention.bytes=1073741824, and segment.bytes=64MiB is
     segment.bytes=67108864.
@@ -47,13 +47,13 @@ def word_of(name: str) -> str:
 async def set_password(
     ask: Ask, user: str, password: bytes, iterations: int = LEAST_ITERATIONS
 ) -> Sequence[Refusal]:
-    """Store a password for all mechanisms, and return what was refused. The password itself is not sent."""
+    """Store a password for all mechanisms, and return the refusals. The password itself is not sent."""
     changes = await asyncio.to_thread(_upsertions, user, password, iterations)
     return await _alter(ask, wire.AlterUserScramCredentialsRequest((), changes))
 
 
 async def remove_user(ask: Ask, user: str) -> Sequence[Refusal]:
-    """Remove the passwords of a user, and return what was refused: RESOURCE_NOT_FOUND if there were none.
+    """Remove a user's passwords and return the refusals: RESOURCE_NOT_FOUND if the user has no password.
 
     Any other refusal ends the removal.
     """
@@ -77,7 +77,7 @@ async def _alter(ask: Ask, request: wire.AlterUserScramCredentialsRequest) -> Se
 
 
 def _upsertions(user: str, password: bytes, iterations: int) -> list[ScramCredentialUpsertion]:
-    """Return the changes that store a password. It takes milliseconds."""
+    """Return the changes that store a password. Computing them takes milliseconds."""
     changes = []
     for mechanism, name in HASHES.items():
         salt = os.urandom(_SALT_BYTES)

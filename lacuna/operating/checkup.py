@@ -1,7 +1,7 @@
-"""The health of a cluster as a tool sees it through its agents: what each part says, and what is wrong with it.
+"""The health of a cluster as seen through its agents: what each part reports, and what is wrong with it.
 
-`look` asks all parts at the same time, each for two seconds at most. A part that does not answer is a problem and costs
-nothing else. `problems_of` judges the answers, and neither waits nor asks.
+`look` asks all parts at the same time and waits at most two seconds for each. A part that does not answer is reported
+as a problem and does not delay the others. `problems_of` evaluates the answers without waiting or sending requests.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from lacuna.wire.messages.configs import DescribeConfigsRequest, DescribeConfigs
 
 #: How long a part may take to answer.
 PART_SECONDS: Final = 2.0
-#: How long an agent may take for the parts that it asks itself, one after the other for the addresses and the rest.
+#: How long an agent may take to ask other parts. It asks twice in turn: for the addresses, then for the rest.
 _HEALTH_SECONDS: Final = 2 * PART_SECONDS + 0.5
 _AGENTS_AT_ONCE: Final = 32
 _SLOW_SECONDS: Final = 1.0
@@ -43,14 +43,15 @@ _LONG_MS: Final = 60_000
 _FAR_BEHIND: Final = 10_000
 _LONG_BACKLOG: Final = 10_000
 _CLOCK_MS: Final = 10_000
-# Shares of a disk, and bytes. A disk is short of space below both: a tenth of a large disk is plenty for a journal.
+# Shares of a disk, and bytes. A disk is short of space only below both: a tenth of a large disk is enough for a
+# journal.
 _LITTLE_DISK: Final = (0.1, 8 << 30)
 _TOO_LITTLE_DISK: Final = (0.02, 1 << 30)
 _RECENT_MS: Final = 600_000
 
 
 class Severity(IntEnum):
-    """How bad a problem is: clients are affected, or will be, or settings protect less than they could."""
+    """The severity of a problem: clients are or will be affected, or settings protect less than they could."""
 
     FAILING = 0
     DEGRADED = 1
@@ -58,7 +59,7 @@ class Severity(IntEnum):
 
 
 class Problem(NamedTuple):
-    """What is wrong with a part of the cluster, and the remedy."""
+    """A problem with a part of the cluster, and its remedy."""
 
     severity: Severity
     part: str
@@ -80,7 +81,7 @@ class SeenAgent:
 
 @dataclass(slots=True, kw_only=True)
 class Seen:
-    """The answers of a cluster. What did not answer is None, and `problems` has the reason."""
+    """The answers from the parts of a cluster. A part that did not answer is None, and `problems` has the reason."""
 
     cluster_id: str = ""
     agents: Sequence[SeenAgent] = ()
@@ -97,7 +98,7 @@ class Seen:
 
 
 async def look(agents: Agents) -> Seen:
-    """Ask a cluster about all its parts. Raises NotAuthenticated and UserError for malformed addresses only."""
+    """Ask a cluster about all its parts. Raises NotAuthenticated. Raises UserError only for malformed addresses."""
     seen = Seen()
     try:
         async with KafkaConnection(agents, PART_SECONDS) as connection:
@@ -187,7 +188,7 @@ def _unseen(part: str, error: Exception) -> Problem:
 
 
 def problems_of(seen: Seen, now_ms: int) -> list[Problem]:
-    """Return what is wrong, the worst first."""
+    """Return the problems, the worst first."""
     found = [
         *seen.problems,
         *_of_agents(seen),

@@ -10,15 +10,15 @@ from typing import Any
 from lacuna.base.errors import UserError
 
 _NUMBER = re.compile(r"\d+")
-#: Such as 2.16.1, v4.1.0-rc1, 1.0b2, and the form of the matrix: 4.4.0 (group.protocol=consumer).
+#: Matches 2.16.1, v4.1.0-rc1, 1.0b2, and versions as the matrix writes them: 4.4.0 (group.protocol=consumer).
 _VERSION = re.compile(r"v?\d{1,9}(?:\.\d{1,9}){0,9}(?:[-.+]?[A-Za-z][\w.+-]{0,30})?(?: \(.+\))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The outcome of one scenario, which `what` explains.
+    """The outcome of one scenario; `what` explains it.
 
-    `outcome` is same, right (here but not with Kafka), as Kafka (it fails with both), unsupported, or differs.
+    `outcome` is same, right (correct here but not with Kafka), as Kafka (fails with both), unsupported, or differs.
     """
 
     outcome: str
@@ -27,7 +27,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """One version of a client and its results by scenario. If it was not run, `outcome` and `what` say why."""
+    """A version of a client and its results by scenario. If it was not run, `outcome` and `what` give the reason."""
 
     name: str
     version: str
@@ -64,7 +64,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class ClientQuery:
-    """A parsed NAME@VERSION. An empty version means any."""
+    """A parsed NAME@VERSION. An empty version means any version."""
 
     name: str
     version: str = ""
@@ -115,12 +115,12 @@ def nearest(clients: Iterable[Client], query: ClientQuery) -> list[Client]:
 
 
 def known_names(clients: Iterable[Client]) -> list[str]:
-    """Return each client's name once, in order."""
+    """Return each client's name once, in the order of the matrix."""
     return list(dict.fromkeys(one.name for one in clients))
 
 
 def _all_of(clients: list[Client], pick: Any) -> list[Client]:
-    """Return all entries of the version that `pick` chooses, which may have been run in several ways."""
+    """Return all entries for the version that `pick` chooses. A version has several if it was run in several ways."""
     if not clients:
         return []
     version = pick(_order(one.version) for one in clients)
@@ -132,7 +132,7 @@ def _names(one: Client) -> set[str]:
 
 
 def _order(version: str) -> tuple[int, ...]:
-    """Return the sort key of a version: 2.16.1 (group.protocol=consumer) → (2, 16, 1), without trailing zeros."""
+    """Return the sort key of a version, without trailing zeros: (2, 16, 1) for 2.16.1 (group.protocol=consumer)."""
     numbers = [int(number) for number in _NUMBER.findall(version.split(" ", 1)[0])]
     while numbers and numbers[-1] == 0:
         numbers.pop()

@@ -40,7 +40,7 @@ log = logging.getLogger("lacuna")
 T = TypeVar("T")
 
 DEFAULT_DATA = Path("data")
-#: A user waits at a prompt, but the first answer of a busy machine may take seconds.
+#: A user is waiting at a prompt, but the first answer from a busy machine may take seconds.
 _QUESTION = SessionLimits(give_up_after=5.0)
 _PAUSE_SECONDS = 1.0
 _WARNING_SECONDS = 60.0
@@ -52,7 +52,7 @@ async def connect(
 ) -> AsyncIterator[ControlClient]:
     """Connects to the control plane at a place and waits for its first answer.
 
-    Raises UserError for a malformed address and for TLS files, ControlPlaneUnavailable if nothing answers.
+    Raises UserError for a malformed address or unusable TLS files, ControlPlaneUnavailable if nothing answers.
     """
     async with client_of(place, settings) as client:
         await client.cluster.ready()
@@ -76,7 +76,7 @@ async def client_of(
 
 
 async def until_answered(step: Callable[[], Awaitable[T]]) -> T:
-    """Repeats a step until a control plane answers, and logs the reason for the wait once a minute."""
+    """Repeats a step until a control plane answers, and logs the reason for waiting once a minute."""
     loop = asyncio.get_running_loop()
     warn_at = loop.time()
     while True:
@@ -93,7 +93,7 @@ async def until_answered(step: Callable[[], Awaitable[T]]) -> T:
 async def open_control(
     place: ControlPlace | None, data: Path | None, agents: Agents
 ) -> AsyncIterator[ControlClient]:
-    """Connects to the control plane at a place or of a data folder, or else asks through one of the agents.
+    """Connects to the control plane at a place or in a data folder; without either, asks it through one of the agents.
 
     Gives up after 5 seconds. Raises UserError if no cluster runs on the folder, or if no agent answers.
     """
@@ -106,7 +106,7 @@ async def open_control(
 
 
 def find_control(place: ControlPlace | None, data: Path | None) -> ControlPlace:
-    """Return the place, or without one, that of the cluster that runs on the data folder (`data/` by default).
+    """Return the given place, or else the place of the cluster that runs on the data folder (`data/` by default).
 
     Raises UserError if no cluster runs there.
     """

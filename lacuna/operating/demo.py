@@ -17,12 +17,12 @@ from lacuna.base.errors import UserError
 from lacuna.operating.kafka import Agents
 
 TIMEOUT_SECONDS = 60.0
-#: librdkafka logs connections that end. Anything that matters is also reported as an error.
+#: librdkafka logs each closed connection. Anything that matters is also reported as an error.
 QUIET = {"log_level": 2}
 
 
 class DemoFailedError(UserError):
-    """A client did not see what the scenario promises. The message has the details."""
+    """A client did not see what the scenario promises. The message gives the details."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The steps of a scenario on `topic`, one line of `story` each, and the readings of each isolation level."""
+    """The steps of a scenario on `topic`, one per line of `story`, and what each isolation level read."""
 
     title: str
     topic: str
@@ -45,7 +45,7 @@ class Scenario:
 
 
 def isolation_levels(bootstrap: Agents, suffix: str) -> Scenario:
-    """Interleaves an aborted transaction, plain records and a committed transaction, and checks every reading.
+    """Interleaves an aborted transaction, plain records and a committed transaction, and checks what consumers read.
 
     `suffix` makes the names of the topic and the transactional ids unique. Raises DemoFailedError.
     """
@@ -70,7 +70,7 @@ def isolation_levels(bootstrap: Agents, suffix: str) -> Scenario:
     expect(
         "read_committed before any outcome", read(bootstrap, topic, "read_committed").records, ()
     )
-    # Read before the abort: afterwards a merge may drop aborted records at any time, for read_uncommitted too (S14).
+    # Read before the abort. After it, a merge may drop aborted records at any time, even for read_uncommitted (S14).
     uncommitted = read(bootstrap, topic, "read_uncommitted")
     story.append("a read_uncommitted consumer reads everything")
     aborted.abort_transaction(TIMEOUT_SECONDS)

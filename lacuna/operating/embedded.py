@@ -78,7 +78,7 @@ class ClusterSettings:
     producers: ProducerSettings = field(default_factory=ProducerSettings)
 
     def parts_of(self, number: int) -> AgentParts:
-        """Return the settings of the agent `number`, counted from 0. Only the first one does merges and collection."""
+        """Return the settings of agent `number`, counted from 0. Only the first agent does merges and collection."""
         first, *others = self.parts.agent.listeners
         if number > 0:
             first, *others = (replace(each, port=0) for each in (first, *others))
@@ -131,7 +131,7 @@ class EmbeddedCluster:
         await self._serve(load)
         self.control = await self.connect()
         await self._led(lambda: claim(self.store, self.control))
-        # The journal is ours now, so these files are not those of another cluster on this folder.
+        # This process now owns the journal, so these files do not belong to another cluster running on this folder.
         if settings.store_url:
             leave(settings.data, STORE_NAME, settings.store_url)
         address = settings.data / ADDRESS_NAME
@@ -158,7 +158,7 @@ class EmbeddedCluster:
         )
 
     def _whereabouts(self) -> Whereabouts:
-        """Return where jobs find this cluster. A store without a URL is only in this process, or in the data folder."""
+        """Return where jobs find this cluster. A store without a URL is only in this process or in the data folder."""
         settings = self.settings
         url = settings.store_url
         if not url and settings.open_store is None:
@@ -166,7 +166,7 @@ class EmbeddedCluster:
         return Whereabouts(ControlPlace(self.running.address), url)
 
     async def _led(self, step: Callable[[], Awaitable[T]]) -> T:
-        """Repeat a step of the start if the lease of a shared journal is lost during it."""
+        """Repeat a startup step if the lease of a shared journal is lost during the step."""
         while True:
             try:
                 return await step()
@@ -178,7 +178,7 @@ class EmbeddedCluster:
     def _stands_by(self, leader: str) -> None:
         assert self.settings.journal is not None
         _log.warning(
-            "another control plane leads on this journal at %s: waiting until it ends, or has been silent for %g s",
+            "another control plane leads on this journal at %s: waiting until it stops, or has been silent for %g s",
             leader,
             self.settings.journal.lease,
         )
@@ -229,10 +229,10 @@ class EmbeddedCluster:
         return store
 
     async def connect(self, max_partitions: int = 10_000) -> ControlClient:
-        """Return another client of the control plane, with the views of at most `max_partitions`. `stop` closes it."""
+        """Return another client of the control plane, with at most `max_partitions` views. `stop` closes the client."""
         client: InProcessClient | SessionClient
         if isinstance(self.running, RunningNode):
-            # The control plane may lose the leadership and regain it, as one in another process may.
+            # The control plane may lose and regain the leadership, just like a control plane in another process.
             node, bound = self.running.node, self.settings.service.max_outbox
             client = SessionClient(
                 [self.running.address],
@@ -248,11 +248,11 @@ class EmbeddedCluster:
         return client
 
     async def stop(self) -> None:
-        """Ends cleanly: agents answer the requests already read and release their leases, then the journal closes."""
+        """Stops cleanly: agents answer requests they have read and release their leases, then the journal closes."""
         await self._stack.aclose()
 
     async def kill(self) -> None:
-        """Ends as a crash would: nothing is answered or flushed, and no lease is released."""
+        """Stops as in a crash: no request is answered, nothing is flushed, and no lease is released."""
         for agent in self.agents:
             await agent.abort()
         if self._journal is not None:
@@ -264,7 +264,7 @@ class EmbeddedCluster:
 def state_settings(
     groups: GroupSettings, producers: ProducerSettings
 ) -> Callable[[machine.State], None]:
-    """Return a function that gives a state machine these settings."""
+    """Return a function that applies these settings to a state machine."""
 
     def prepare(state: machine.State) -> None:
         state.groups.settings = groups

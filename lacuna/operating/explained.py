@@ -13,16 +13,17 @@ from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.operating import questions
 from lacuna.operating.control import topic_named
 
-#: The most rows in one explanation, unless the caller gives another bound.
+#: The maximum number of rows in one explanation, unless the caller gives another bound.
 MAX_LINES = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One row of an explanation. Neighbouring extents that one transaction's abort dropped are joined into one.
+    """One row of an explanation. Neighbouring extents that were dropped by the same transaction's abort share one row.
 
-    `row` spans all joined offsets, has the sum of their bytes, and names the first extent's object. `extents` is their
-    number. `hole_end` is the offset at which a consumer continues after the dropped range or hole of this row, or -1.
+    `row` spans the offsets of all joined extents, has the sum of their bytes, and names the first extent's object.
+    `extents` is the number of joined extents. `hole_end` is the offset at which a consumer continues after the dropped
+    range or hole of this row, or -1.
     """
 
     row: Row
@@ -62,7 +63,7 @@ async def explain_partition(
 
     Raises UserError, ControlPlaneUnavailable.
     """
-    # Another client may have created the topic a moment ago.
+    # Another client may have just created the topic.
     found = topic_named(await questions.current(control), topic)
     if not 0 <= partition < found.partition_count:
         raise UserError(

@@ -1,6 +1,6 @@
-"""Offsets of groups, as commands and the console move and delete them: committed ones, and where share groups begin.
+"""Moves and deletes offsets of groups for commands and the console: committed offsets, or share groups' start offsets.
 
-An error code of Kafka is returned as a `Refusal`, which the caller reports in its own words.
+A Kafka error code is returned as a `Refusal`, which the caller reports in its own words.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from lacuna.wire.messages.share_groups import (
     DeleteShareGroupOffsetsRequestTopic,
 )
 
-#: Kafka's name of the type of share groups.
+#: Kafka's name for the share group type.
 SHARE = "share"
 #: The states of a group without members.
 WITHOUT_MEMBERS = ("Empty", "Dead")
@@ -32,9 +32,10 @@ Moves: TypeAlias = Mapping[str, Mapping[int, int]]
 
 
 async def move_offsets(ask: Ask, group_id: str, moves: Moves, *, shares: bool) -> Sequence[Refusal]:
-    """Let a group without members continue at other offsets, and return what was refused.
+    """Let a group without members continue at other offsets, and return the refusals.
 
-    A consumer group gets committed offsets. A share group begins there, and forgets what it had delivered.
+    A consumer group gets them as committed offsets. A share group gets them as start offsets, and forgets its
+    deliveries.
     """
     return await (_begin_at if shares else _commit)(ask, group_id, moves)
 
@@ -86,10 +87,10 @@ def _in_partitions(topics: Iterable[tuple[str, Iterable[Any]]]) -> Sequence[Refu
 async def delete_offsets(
     ask: Ask, group_id: str, topics: Mapping[str, Iterable[int]], *, shares: bool
 ) -> Sequence[Refusal]:
-    """Delete the offsets of a group in partitions, and return what was refused.
+    """Delete the offsets of a group in partitions, and return the refusals.
 
-    A share group loses its offsets in all partitions of these topics, whichever are named. It must have no members. A
-    consumer group may have members, except of these topics.
+    A share group loses its offsets in all partitions of these topics, even in partitions that are not named. It must
+    have no members. A consumer group may have members, but none that are subscribed to these topics.
     """
     if shares:
         return await _forget(ask, group_id, topics)

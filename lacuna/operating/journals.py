@@ -41,18 +41,18 @@ class SharedJournalOptions:
 
     @property
     def name(self) -> str:
-        """Where the journal is, as it may be shown: without a password."""
+        """The location of the journal in a form that may be shown: without a password."""
         return self.kind.shown(self.place)
 
     @contextmanager
     def opened(self) -> Iterator[Callable[[str], SharedJournal]]:
-        """Runs the body with a function that makes the journal, not yet open, for the control plane at an address."""
+        """Runs the body with a function that makes the journal, unopened, for the control plane at an address."""
         with _set_up(self.kind, self.place, self.lease) as setup:
             yield lambda address: self.kind.journal(replace(setup, address=address))
 
     @contextmanager
     def wreck(self) -> Iterator[AbstractAsyncContextManager[Wreck]]:
-        """Runs the body with the journal, so that the cluster can continue without its losses.
+        """Runs the body with the journal, so that the cluster can continue without what the journal lost.
 
         Raises StoreMisconfiguredError.
         """
@@ -75,7 +75,7 @@ def journal_source(
 
 @contextmanager
 def journal_target(address: str, store_url: str) -> Iterator[Target]:
-    """Runs the body with the place that `text` names, where a new journal can begin.
+    """Runs the body with the place that `text` names, where a new journal can be created.
 
     Raises UserError and StoreMisconfiguredError.
     """

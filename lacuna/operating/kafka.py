@@ -1,8 +1,8 @@
 """A small Kafka client for the command line: one connection, one request at a time.
 
 Any agent serves any partition and coordinates any group, so requests go to the first bootstrap address that accepts a
-connection. Only lists of groups and of transactions come from every agent: each agent lists its own, and clients join
-the answers.
+connection. Only the lists of groups and transactions are requested from every agent, since each agent lists its own.
+The client joins the answers.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Unreachable(BootstrapUnavailable):
 
 
 class NotAuthenticated(UserError):
-    """An agent or this client could not prove its identity. Other addresses of the cluster would do no better."""
+    """An agent or this client could not prove its identity. Trying other addresses of the cluster would not help."""
 
 
 class MechanismRefused(NotAuthenticated):
@@ -61,9 +61,9 @@ class MechanismRefused(NotAuthenticated):
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """The addresses of agents, HOST or HOST:PORT with commas between, and the security of connections to them.
+    """The addresses of agents, HOST or HOST:PORT separated by commas, and the security of connections to them.
 
-    `option` names the file with the settings of that security, for messages.
+    `option` is the option that names the file with these security settings; messages refer to it.
     """
 
     addresses: str
@@ -74,7 +74,7 @@ class Agents:
         return self.addresses
 
     def librdkafka(self) -> dict[str, Any]:
-        """Return the settings of a client of confluent-kafka."""
+        """Return the settings for a confluent-kafka client."""
         return {"bootstrap.servers": self.addresses, **self.security.librdkafka()}
 
 
@@ -135,7 +135,7 @@ class KafkaConnection:
             raise
 
     async def _authenticate(self, credentials: Credentials, address: str) -> None:
-        """Exchange SASL's tokens (KIP-152). Raises NotAuthenticated."""
+        """Exchange SASL tokens (KIP-152). Raises NotAuthenticated."""
         try:
             await authenticate(self.ask, credentials)
         except MechanismNotEnabledError as error:
@@ -158,7 +158,7 @@ class KafkaConnection:
         self._writer.close()
 
     async def ask(self, form: Message[Q], answer: Message[R], version: int, request: Q) -> R:
-        """Sends a request in a version of the message `form`, and returns the response, a message `answer`.
+        """Sends a request of type `form` in the given version, and returns the response as an `answer` message.
 
         Raises BootstrapUnavailable if the connection breaks, or if the response is late or not valid. Raises UserError
         for a name that cannot be written as UTF-8.
@@ -177,7 +177,7 @@ class KafkaConnection:
         except ssl.SSLError as error:
             raise NotAuthenticated(_why_no_tls("the agent", error)) from error
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
-            # After a reset, the system discards an alert of TLS that has not been read yet.
+            # After a reset, the system discards any TLS alert that has not been read yet.
             is_cut = isinstance(error, asyncio.IncompleteReadError | ConnectionError)
             hint = self._hint() if is_cut else ""
             raise BootstrapUnavailable(f"{self._why(error)}{hint}") from error
@@ -213,7 +213,7 @@ class KafkaConnection:
         return f"the connection to the agent broke: {plain(error)}"
 
     def _hint(self) -> str:
-        """Return the setting that may be missing if the agent closes the connection."""
+        """Return a hint at the setting that may be missing when the agent closes the connection."""
         security = self._security
         if security == PLAINTEXT:
             return f"; if its listener uses TLS or SASL, name a file with the settings with {self._option}"
@@ -247,7 +247,7 @@ async def ask_every_agent(
 
 
 def plain(error: BaseException) -> str:
-    """Return the text of an operating system's error, without its number and Python's words."""
+    """Return the text of an operating system error, without the error number and the words that Python adds."""
     if isinstance(error, TimeoutError) and not error.errno:
         return "timed out"
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
@@ -256,7 +256,7 @@ def plain(error: BaseException) -> str:
 
 
 def _why_no_tls(address: str, error: ssl.SSLError) -> str:
-    """Return the reason for the failure of TLS, and the remedy."""
+    """Return the reason for a TLS failure, and the remedy."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"the certificate of {address} is not trusted ({error.verify_message}): name the authority that signed it "

@@ -1,4 +1,4 @@
-"""The lag of a consumer group, from the control plane's data. It is exact behind transactions, aborts and holes."""
+"""The lag of a consumer group, from the control plane's data. It is exact even with transactions, aborts and holes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Continues after a loss of the journal: finds what is missing, and replaces the journal by the intact part.
+"""Continues after a journal loss: finds what is missing, and replaces the journal with its intact part.
 
 Both the journal's own files and the objects in the store show what is missing.
 """
@@ -48,7 +48,7 @@ _FOOTERS_AHEAD: Final = 256
 
 @dataclass(slots=True)
 class LostPartition:
-    """The segments of one partition that the journal does not know, and their records. `size` is in bytes."""
+    """The records of one partition in segments that the journal does not know. `size` is in bytes."""
 
     name: str
     segments: int = 0
@@ -58,12 +58,12 @@ class LostPartition:
 
 @dataclass(slots=True)
 class Objects:
-    """The losses that the store shows.
+    """The losses that the store reveals.
 
-    The journal does not know `segments` segments of `size` bytes in all; their records may be lost. Of these segments,
-    `unreadable` have no readable footer, and merges and compactions wrote `copies`. `missing` counts, by partition, the
-    records whose segment is gone from the store. `lease_ids` are the leases that the journal does not know, and `later`
-    is the latest segment written after the journal's end.
+    The journal does not know `segments` segments of `size` bytes in total; their records may be lost. Of these
+    segments, `unreadable` have no readable footer, and `copies` were written by merges and compactions. `missing`
+    counts, by partition, the records whose segment is no longer in the store. `lease_ids` are the leases that the
+    journal does not know, and `later` is the latest segment written after the journal's end.
     """
 
     segments: int = 0
@@ -80,8 +80,8 @@ class Objects:
 class AcceptedLoss:
     """A loss that was accepted.
 
-    The damaged journal is kept at `kept`, or nowhere if that is "". The cluster continues from `position`; the journal
-    had reached at least `reached`.
+    The damaged journal is kept at `kept`; if `kept` is "", it is not kept. The cluster continues from `position`; the
+    journal had reached at least position `reached`.
     """
 
     problems: list[str]
@@ -97,10 +97,10 @@ class AcceptedLoss:
 
 
 def accept_loss(path: str, store: ObjectStore | None) -> AcceptedLoss | None:
-    """Replaces a journal that lost something by its intact part. Returns None if nothing is missing.
+    """Replaces a damaged journal with its intact part. Returns None if nothing is missing.
 
-    Without a store, it checks only the journal's files, and replaces the journal even if they show no loss: the
-    operator may know of one from a store that is not configured here. Raises JournalError, ForeignStoreError,
+    Without a store, checks only the journal's files, and replaces the journal even if they show no loss: the operator
+    may know of a loss from a store that is not configured here. Raises JournalError, ForeignStoreError,
     ObjectStoreError.
     """
     if not os.path.exists(path):
@@ -115,10 +115,11 @@ def accept_loss(path: str, store: ObjectStore | None) -> AcceptedLoss | None:
 
 
 async def accept_shared_loss(wreck: Wreck, store: ObjectStore | None) -> AcceptedLoss:
-    """Begins a shared journal anew with its intact part, even if nothing shows a loss.
+    """Restarts a shared journal from its intact part, even if nothing shows a loss.
 
-    A bucket that was restored as a whole shows none, although everything acknowledged since then is lost. Without a
-    store, the journal is not compared with one. Raises JournalError, ForeignStoreError, ObjectStoreError.
+    A bucket that was restored from a backup as a whole shows no loss, although everything acknowledged after the backup
+    is lost. Without a store, the journal is not compared with one. Raises JournalError, ForeignStoreError,
+    ObjectStoreError.
     """
     salvaged = await wreck.salvage()
     loss = await asyncio.to_thread(_loss_of, salvaged, store)
@@ -169,7 +170,7 @@ def _look(store: ObjectStore, salvaged: Salvage) -> Objects:
 def _unknown(
     store: ObjectStore, salvaged: Salvage, leases: set[int], listed: set[SegmentKey]
 ) -> Iterator[ObjectInfo]:
-    """Return the segments that the journal neither knows nor has had deleted. Adds the keys of all to `listed`."""
+    """Return the segments that the journal neither knows nor had deleted. Adds the keys of all segments to `listed`."""
     for info in store.list(segments_prefix(salvaged.cluster_id)):
         try:
             _, segment_id = parse_segment_key(info.key)
@@ -259,7 +260,7 @@ def _count_missing(objects: Objects, salvaged: Salvage, listed: set[SegmentKey])
 
 
 def describe(loss: AcceptedLoss) -> Iterator[str]:
-    """Yield the lines that describe an accepted loss to the operator."""
+    """Yield lines that describe an accepted loss to the operator."""
     for problem in loss.problems:
         yield f"{problem}."
     if not loss.problems:

@@ -1,6 +1,6 @@
-"""S3 for experiments: moto's server in a separate process, with one bucket.
+"""S3 for experiments: a moto server in a separate process, with one bucket.
 
-It keeps its objects in memory, so they are gone when it ends.
+The server keeps its objects in memory, so they are lost when it stops.
 """
 
 import multiprocessing
@@ -17,7 +17,7 @@ from lacuna.base.errors import UserError
 from lacuna.logstore.objects import ObjectStore, bucket_url
 
 BUCKET = "lacuna"
-#: moto accepts any credentials, and boto3 needs some.
+#: moto accepts any credentials, but boto3 requires some.
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "moto",
     "AWS_SECRET_ACCESS_KEY": "moto",
@@ -25,12 +25,12 @@ CREDENTIALS = {
 }
 _START_SECONDS = 60.0
 _STOP_SECONDS = 5.0
-#: The package that `moto[server]` adds. Without flask, moto has no server.
+#: The package that `moto[server]` adds. Without flask, moto's server cannot run.
 _PACKAGES = ("moto", "flask")
 
 
 class MotoServer:
-    """moto's S3 server as a context manager; `endpoint` is its URL. It ends with the process that started it.
+    """moto's S3 server as a context manager; `endpoint` is its URL. The server ends with the process that started it.
 
     Raises UserError if moto is not installed.
     """
@@ -96,9 +96,9 @@ class MotoServer:
 
 
 def one_write_at_a_time(application: Any) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
-    """Return moto's server, in which only one of several conditional PUTs of one key succeeds, as on S3.
+    """Return moto's server, changed so that only one of several conditional PUTs to the same key succeeds, as on S3.
 
-    moto itself checks for the key first and writes it later.
+    moto itself checks for the key and writes it in two separate steps.
     """
     from werkzeug.wsgi import get_input_stream
 

@@ -14,7 +14,7 @@ _LAST_OFFSET: Final = (1 << 63) - 1
 
 
 class Kind(Enum):
-    """The origin from which a point is counted."""
+    """The origin from which a point is measured."""
 
     EARLIEST = "earliest"
     END = "end"
@@ -28,8 +28,8 @@ class Kind(Enum):
 class Point:
     """A place in every partition.
 
-    `value` is an offset, a time in milliseconds since 1970, or a number of offsets before the end. TIME is the first
-    record with that time or a later one. PAST is the end of the partition at that time.
+    `value` is an offset, a time in milliseconds since 1970, or a number of offsets before the end. TIME means the first
+    record with that time or a later one. PAST means the end of the partition at that time.
     """
 
     kind: Kind
@@ -37,9 +37,9 @@ class Point:
 
 
 def point_of(text: str, now_ms: int, zone: tzinfo | None = None) -> Point | None:
-    """Return the point of `earliest`, `end`, `end-100`, an offset, a time or a duration ago; None for other text.
+    """Return the point for `earliest`, `end`, `end-100`, an offset, a time or a duration before now; None otherwise.
 
-    A time without a zone is in `zone`, or else local.
+    A time without a time zone is in `zone`, or in local time if `zone` is None.
     """
     if text == "earliest":
         return Point(Kind.EARLIEST)

@@ -1,4 +1,4 @@
-"""Questions to the control plane that several commands and pages ask. Each raises ControlPlaneUnavailable."""
+"""Queries to the control plane that several commands and pages share. Each raises ControlPlaneUnavailable."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
@@ -21,12 +21,12 @@ from lacuna.controlplane.v1.transactions_pb2 import (
     TransactionListing,
 )
 
-#: Partitions in one command.
+#: The maximum number of partitions in one command.
 _AT_ONCE: Final = 1000
 
 
 async def current(control: ControlClient) -> ClusterView:
-    """Return the topics and agents, with all changes that were acknowledged to anyone before this call."""
+    """Return the topics and agents, including every change that was acknowledged to any client before this call."""
     await confirm(control)
     await control.cluster.ready()
     return control.cluster
@@ -51,7 +51,7 @@ async def read_partitions(
 async def read_in_parts(
     control: ControlClient, keys: Sequence[TopicPartition]
 ) -> AsyncIterator[Sequence[PartitionState]]:
-    """Yield the bounds and sizes of the partitions of each command."""
+    """Yield the bounds and sizes of the partitions in each command."""
     for first in range(0, len(keys), _AT_ONCE):
         query = ReadPartitions(partitions=keys[first : first + _AT_ONCE])
         reply = await control.call(Command(read_partitions=query))
@@ -73,21 +73,21 @@ async def transactions(
     producer_ids: Sequence[int] = (),
     longer_than_ms: int = -1,
 ) -> Sequence[TransactionListing]:
-    """Return the transactional ids: all, or those in these states, of these producers, and open for longer."""
+    """Return all transactional ids, or only those in these states, of these producers, and open for long enough."""
     listing = ListTransactions(states=states, producer_ids=producer_ids, duration_ms=longer_than_ms)
     reply = await control.call(Command(list_transactions=listing))
     return reply.transactions_listed.transactions
 
 
 async def groups(control: ControlClient) -> Sequence[ListedGroup]:
-    """Return the groups of all kinds."""
+    """Return groups of all kinds."""
     return (await control.call(Command(list_groups=ListGroups()))).groups_listed.groups
 
 
 async def offsets_of(
     control: ControlClient, group_ids: Sequence[str], keys: Sequence[TopicPartition] | None = None
 ) -> Sequence[FetchedGroup]:
-    """Return the committed offsets of each group, in all partitions or in some."""
+    """Return each group's committed offsets, in all partitions or in the given ones."""
     queries = [
         OffsetFetchGroup(group_id=each, partitions=keys, all_partitions=keys is None)
         for each in group_ids

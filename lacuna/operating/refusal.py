@@ -1,10 +1,10 @@
-"""What an agent refuses, as the functions return it that change a cluster."""
+"""A change that an agent refused, as returned by the functions that change a cluster."""
 
 from typing import NamedTuple
 
 
 class Refusal(NamedTuple):
-    """An error code of Kafka's, and what it is about."""
+    """A Kafka error code, and the subject that it applies to."""
 
     subject: str
     error_code: int

@@ -1,7 +1,7 @@
 """A ControlClient that asks through an agent, so that a tool needs only a bootstrap address.
 
-It asks questions and changes nothing. A view shows a partition as it was when it was first requested, which is enough
-for a command that prints an answer and ends.
+It only sends queries and changes nothing. A view shows a partition as it was when it was first requested, which is
+enough for a command that prints an answer and exits.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from lacuna.wire.peers import ASK_CONTROL_REQUEST, ASK_CONTROL_RESPONSE, AskCont
 
 _MOST_CALLS: Final = 1_000
 _MOST_PARTITIONS: Final = 100_000
-#: The partitions of one question. Their snapshots are in one answer.
+#: The maximum number of partitions in one query. One answer holds all their snapshots.
 _PARTITIONS_AT_ONCE: Final = 100
 
 
@@ -61,7 +61,7 @@ class RelayedClient:
 
     @property
     def is_shut_out(self) -> bool:
-        """Always false, since agents reach the control plane."""
+        """Always false, since it is the agents that connect to the control plane."""
         return False
 
     async def call(self, command: Command) -> Reply:
@@ -93,7 +93,7 @@ class RelayedClient:
             self._fetching = asyncio.create_task(self._fetch())
 
     async def _fetch(self) -> None:
-        """Get the wanted partitions. An error reaches all callers that wait for one."""
+        """Get the requested partitions. An error is raised in every caller that waits for one of them."""
         try:
             while self._wishes:
                 some = self._wishes[:_PARTITIONS_AT_ONCE]
@@ -113,7 +113,7 @@ class RelayedClient:
 
 @asynccontextmanager
 async def relayed(agents: Agents) -> AsyncIterator[RelayedClient]:
-    """Run the body with a client that asks through the first of the agents that answers.
+    """Run the body with a client that asks through the first agent that answers.
 
     Raises BootstrapUnavailable, ControlPlaneUnavailable and other UserErrors.
     """

@@ -7,7 +7,7 @@ _SECONDS = 5.0
 
 
 def resolved(addresses: str) -> str:
-    """Return addresses with commas between, and HOST:PORT of each target of an SRV name instead of the name.
+    """Return comma-separated addresses in which each SRV name is replaced with the HOST:PORT of its targets.
 
     A name is an entry that begins with an underscore. Raises UserError if it cannot be resolved.
     """

@@ -67,7 +67,7 @@ def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:
 
 
 async def open_when_there(url: str, *, create_bucket: bool = False) -> ObjectStore:
-    """Opens a store as `open_checked` does, as soon as it answers.
+    """Opens a store as `open_checked` does, retrying until the store answers.
 
     Raises ObjectStoreError for an error that the operator must correct.
     """
@@ -83,11 +83,11 @@ async def open_when_there(url: str, *, create_bucket: bool = False) -> ObjectSto
 
 
 async def claim(store: ObjectStore, control: ControlClient) -> None:
-    """Claims the store for this cluster, or checks that it is this cluster's already.
+    """Claims the store for this cluster, or checks that the store already belongs to this cluster.
 
-    Raises ForeignStoreError if the store is another cluster's, or if it is unclaimed although the control plane refers
-    to records. Raises StoreAheadError if it holds a segment later than the journal's end. Also raises ObjectStoreError,
-    ControlPlaneUnavailable.
+    Raises ForeignStoreError if the store belongs to another cluster, or if it is unclaimed although the control plane
+    refers to records. Raises StoreAheadError if it holds a segment later than the journal's end. Also raises
+    ObjectStoreError, ControlPlaneUnavailable.
     """
     await control.cluster.ready()
     cluster_id = control.cluster.cluster_id

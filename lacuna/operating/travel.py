@@ -1,4 +1,4 @@
-"""The records of a topic that a read_committed consumer could see at a past time, and those visible since."""
+"""The records of a topic that a read_committed consumer could see at a past time, and those visible since then."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from lacuna.operating.control import topic_named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastPartition:
-    """A partition as it was at `as_of_ms`. It ended before `end_then` at that time, and ends before `end_now` now.
+    """A partition as it was at `as_of_ms`. `end_then` is its exclusive end at that time, and `end_now` its end now.
 
     Of the records that were visible then, `left` still exist below `end_then`. Since then, `new` have become visible.
     """
@@ -28,7 +28,7 @@ class PastPartition:
 
 
 async def travel(control: ControlClient, topic: str, at_ms: int) -> Sequence[PastPartition]:
-    """Return the partitions of a topic as they were at a time, or at the last known time before it.
+    """Return the partitions of a topic as of a time, or as of the last known time before it.
 
     Raises UserError for a topic that does not exist or a time that is not known, ControlPlaneUnavailable.
     """

@@ -36,12 +36,12 @@ class AdjustableClock:
                 continue
 
     def advance(self, duration_ms: int) -> None:
-        """Moves the time forward without waking sleepers, which `wake` does. Raises ValueError if negative."""
+        """Moves the time forward without waking sleepers; `wake` does that. Raises ValueError if negative."""
         if duration_ms < 0:
             raise ValueError("time cannot go back")
         self._ahead_ms += duration_ms
 
     def wake(self) -> None:
-        """Wakes the sleepers that are due since the last `advance`."""
+        """Wakes the sleepers whose time has come since the last `advance`."""
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()

@@ -35,11 +35,12 @@ LEASE_SECONDS = 3.0
 class Cluster:
     """A cluster as a context manager; all methods may be called from any thread.
 
-    With `data` None it uses a temporary folder and deletes it at the end. The ports stay the same across `kill` and
-    `restart`. Records go to a directory under `data`; with `moto`, to an S3 server that runs from the first start to
-    the end of the `with` block; with `store`, to the object store at that URL; with `open_store`, to the store that it
-    opens, anew at each start. The journal is in `data` too, unless `journal` is the URL of a PostgreSQL database, or
-    "bucket" with `moto` or a bucket as `store`. Then moto's credentials are set in the environment, if there are none.
+    If `data` is None, the cluster uses a temporary folder and deletes it at the end. The ports stay the same across
+    `kill` and `restart`. Records go to a directory under `data`; with `moto`, to an S3 server that runs from the first
+    start to the end of the `with` block; with `store`, to the object store at that URL; with `open_store`, to the store
+    that this function opens at each start. The journal is in `data` too, unless `journal` is the URL of a PostgreSQL
+    database, or "bucket" with `moto` or a bucket as `store`. For a journal in moto's bucket, moto's credentials are set
+    in the environment if it has none.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Cluster:
 
     @property
     def journal_options(self) -> SharedJournalOptions:
-        """The journal, if it is in a database or in the bucket. After `kill`, a start waits until its lease ends."""
+        """The journal, if it is in a database or in the bucket. After `kill`, a start waits until that lease ends."""
         return SharedJournalOptions(self._journal, self.store_url, LEASE_SECONDS)
 
     @property
@@ -118,7 +119,7 @@ class Cluster:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine in the cluster's event loop and returns its result, within 60 seconds.
 
-        Raises every error of the coroutine, TimeoutError, or RuntimeError if the cluster is not running.
+        Raises any error from the coroutine, TimeoutError, or RuntimeError if the cluster is not running.
         """
         if self._loop is None:
             coroutine.close()
@@ -164,7 +165,7 @@ class Cluster:
             self._end(self._embedded.stop())
 
     def kill(self) -> None:
-        """Ends the cluster in the middle of its work, as a crash of its process would.
+        """Ends the cluster in the middle of its work, as if its process had crashed.
 
         Data that has not reached the disk is lost, and clients see their connections end. To kill a real process, use
         ProcessCluster.
@@ -188,14 +189,14 @@ class Cluster:
         self.embedded.running.runtime.tick()
         self._clock.advance(milliseconds)
         self.embedded.running.runtime.expect_jump(milliseconds)
-        # Agents renew their leases before the tick that ends overdue ones. `start` sends the renewals at once, because
-        # the control plane's own tick may be next in the loop.
+        # Agents renew their leases before the tick that ends overdue leases. `start` sends the renewals at once,
+        # because the control plane's own tick may be next in the loop.
         agents = self.embedded.agents
         renewals = [start(agent.context.lease.renew(), "renewal") for agent in agents]
         await asyncio.gather(*filter(None, renewals))
         self._clock.wake()
         self.embedded.running.runtime.tick()
-        # Once this returns, every agent knows what the tick has ended (S2).
+        # Once this call returns, every agent knows what the tick has ended (S2).
         await confirm(self.embedded.control)
 
     def create_topic(
@@ -237,7 +238,7 @@ class Cluster:
 
 
 async def _cancel_the_rest() -> None:
-    """Cancels the tasks that a crash left, so that the loop can be closed."""
+    """Cancels the tasks that a crash left behind, so that the loop can be closed."""
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:
         task.cancel()

@@ -1,4 +1,4 @@
-"""An object store with the faults of a network and a bucket, scripted or at random.
+"""An object store with network and bucket faults, either scripted or random.
 
     store = FaultyStore(MemoryStore())
     hold = store.hold("put")                              # the next put blocks in its thread
@@ -9,9 +9,9 @@
     store.fail(Fault("put", FaultKind.LOST_REPLY))        # written, but the caller receives an error
     store.fail(Fault("get", FaultKind.FLIPPED_BIT, "c/segments/"))
 
-A scripted fault happens once, at the first call of its operation whose key starts with its prefix; several happen in
-the order in which they were scripted. `rates` adds random faults, drawn from the random source that the store is
-given: the same seed and the same order of calls give the same faults.
+A scripted fault happens once, at the first call of its operation whose key starts with its prefix. Several scripted
+faults happen in the order in which they were scripted. `rates` adds random faults, drawn from the random source passed
+to the store: the same seed and the same order of calls give the same faults.
 """
 
 import threading
@@ -45,8 +45,8 @@ _HOLD_TIMEOUT_S = 60.0
 class FaultKind(Enum):
     """The kinds of fault. Each value describes the effect."""
 
-    ERROR = "nothing is done, and the caller receives an error"
-    LOST_REPLY = "it is done, but the caller receives an error"
+    ERROR = "the operation is not done, and the caller receives an error"
+    LOST_REPLY = "the operation is done, but the caller receives an error"
     NOT_FOUND = "the caller receives the error for a missing object"
     TRUNCATED = "the object ends in the middle of the requested range"
     FLIPPED_BIT = "one bit of the read data is wrong"
@@ -64,9 +64,9 @@ _OPERATIONS: Mapping[FaultKind, tuple[Operation, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault for the next `operation` on a key that starts with `prefix`.
+    """A single fault for the next `operation` on a key that starts with `prefix`.
 
-    Raises ValueError if this kind of fault cannot happen to that operation.
+    Raises ValueError if this kind of fault cannot occur in that operation.
     """
 
     operation: Operation
@@ -79,7 +79,7 @@ class Fault:
 
 
 class Hold:
-    """Blocks the calls of one operation until `release` is called. `FaultyStore.hold` makes one."""
+    """Blocks the calls of one operation until `release` is called. `FaultyStore.hold` creates it."""
 
     def __init__(self, operation: Operation, prefix: str) -> None:
         self.operation = operation
@@ -97,21 +97,21 @@ class Hold:
         return self._reached.is_set()
 
     def release(self) -> None:
-        """Let the held calls continue, and hold no more."""
+        """Let the held calls continue, and hold no further calls."""
         self._released.set()
 
     def is_released(self) -> bool:
         return self._released.is_set()
 
     def pass_through(self) -> None:
-        """Block the calling thread until the release. Raises TimeoutError, so that a test cannot hang forever."""
+        """Block the calling thread until `release`. Raises TimeoutError, so that a test cannot hang forever."""
         self._reached.set()
         if not self._released.wait(_HOLD_TIMEOUT_S):
             raise TimeoutError(f"{self.operation} was held for {_HOLD_TIMEOUT_S} s")
 
 
 class FaultyStore:
-    """An `ObjectStore` that adds faults to another one, whose metrics, read gap and concurrent reads it has.
+    """An `ObjectStore` that adds faults to another store, and has that store's metrics, read gap and concurrent reads.
 
     `rates` gives, by operation and kind, the probability (0 to 1) of the fault at each call, drawn from `source`.
     Raises ValueError for `rates` without a `source`.
@@ -158,7 +158,7 @@ class FaultyStore:
             return tuple(self._script)
 
     def hold(self, operation: Operation, prefix: str = "") -> Hold:
-        """Hold each call of `operation` on a key that starts with `prefix`, before any effect, until the release."""
+        """Hold each call of `operation` on a key that starts with `prefix`, before it takes effect, until `release`."""
         hold = Hold(operation, prefix)
         with self._lock:
             self._holds = [other for other in self._holds if not other.is_released()]
@@ -223,7 +223,7 @@ class FaultyStore:
         self.inner.close()
 
     def _before(self, operation: Operation, key: str) -> FaultKind | None:
-        """Wait for holds, then raise a fault that precedes the call, or return one that follows it."""
+        """Wait for holds, then raise the fault if it precedes the call, or return it if it follows the call."""
         with self._lock:
             holds = [
                 hold

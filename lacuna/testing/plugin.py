@@ -46,7 +46,7 @@ def lacuna_cluster(lacuna_options: dict[str, Any]) -> Iterator[Cluster]:
 
 @pytest.fixture
 def lacuna_topic(lacuna_cluster: Cluster, request: pytest.FixtureRequest) -> Callable[..., str]:
-    """A function that makes a topic with a unique name on `lacuna_cluster`. Configs are written with _ for dots."""
+    """A function that creates a topic with a unique name on `lacuna_cluster`. Config names have _ instead of dots."""
 
     def make(partitions: int = 1, **configs: object) -> str:
         stem = "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)

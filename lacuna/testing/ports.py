@@ -1,4 +1,4 @@
-"""Ports for servers that go down and come back."""
+"""Ports for servers that stop and start again on the same port."""
 
 import random
 import socket
@@ -11,17 +11,17 @@ _RANGE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _FIRST_EPHEMERAL: Final = 32768
 _SPAN: Final = 8000
 _MOST_HELD: Final = 64
-#: Sockets that are bound to the ports found last, and do not listen: a server can take the port, and another process
-#: that looks for one cannot.
+#: Sockets bound to the most recently found ports, without listening. A server can still take such a port, but a process
+#: that looks for a free port cannot.
 _held: Final[deque[socket.socket]] = deque()
 
 
 def lasting_ports(count: int) -> list[int]:
-    """Free ports of 127.0.0.1 that the system does not hand out while their servers are down, nor this function again.
+    """Return free ports of 127.0.0.1 that neither the system nor this function hands out while their servers are down.
 
-    They lie below the range from which the system picks ports for outgoing connections. A client that reconnects
-    could otherwise be given the very port that it tries to reach: it would be connected to itself, and the server
-    would find its port taken.
+    They lie below the range from which the system picks ports for outgoing connections. Otherwise, a reconnecting
+    client could be given the very port that it tries to reach: it would be connected to itself, and the server would
+    find its port taken.
     """
     try:
         above = int(_RANGE.read_text().split()[0])
@@ -47,7 +47,7 @@ def _hold(port: int) -> bool:
     if sys.platform != "linux":  # a server could not bind as well
         held.close()
         return True
-    # From here on, a server that sets this option can bind.
+    # From now on, a server that sets this option can bind to the port.
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     _held.append(held)
     if len(_held) > _MOST_HELD:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar, Self
 
-#: A machine that is busy with other tests can take minutes.
+#: On a machine that is busy with other tests, a start can take minutes.
 START_SECONDS = 180.0
 STOP_SECONDS = 60.0
 READY = "bootstrap: "
@@ -26,8 +26,8 @@ class ProcessFailedError(Exception):
 class ProcessCluster:
     """Runs `lacuna up --data DATA` as a context manager. The port stays the same across `kill` and `start`.
 
-    With `data` None, it uses a temporary folder and deletes it at the end. `options` are further options of the
-    command.
+    If `data` is None, the process uses a temporary folder, which is deleted at the end. `options` are further options
+    for the command.
     """
 
     _popen: ClassVar[Callable[..., Any]] = subprocess.Popen
@@ -71,7 +71,7 @@ class ProcessCluster:
         return "\n".join(self._lines)
 
     def start(self) -> None:
-        """Starts the process and waits until it serves, unless it is running. Raises ProcessFailedError."""
+        """Unless the process is running, starts it and waits until it serves. Raises ProcessFailedError."""
         if self._process is not None:
             return
         command = [sys.executable, "-m", "lacuna", "up", "--no-console", "--data", str(self.data)]
@@ -84,7 +84,7 @@ class ProcessCluster:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            # This process holds the pipe, so that both end together even after a kill.
+            # This process holds the pipe, so that both processes end together even if this one is killed.
             env={**os.environ, SUPERVISED: "1"},
         )
         assert self._process.stdout is not None
@@ -109,11 +109,11 @@ class ProcessCluster:
         ready.set()
 
     def stop(self) -> None:
-        """Ends the process with SIGINT. Raises ProcessFailedError if it does not end cleanly within 60 seconds."""
+        """Stops the process with SIGINT. Raises ProcessFailedError if it does not end cleanly within 60 seconds."""
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
-        """Ends the process with SIGKILL."""
+        """Kills the process with SIGKILL."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
@@ -139,4 +139,4 @@ class ProcessCluster:
             if self._reader is not None:
                 self._reader.join(STOP_SECONDS)
         if number is signal.SIGINT and code != 0:
-            raise ProcessFailedError(f"`lacuna up` ended with {code}:\n{self.output}")
+            raise ProcessFailedError(f"`lacuna up` exited with status {code}:\n{self.output}")

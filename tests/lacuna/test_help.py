@@ -98,7 +98,7 @@ def test_the_help_of_a_command_says_what_can_be_said(lacuna: Command) -> None:
     page = lacuna("up", "-h", columns=120).out
     rows = [" ".join(line.strip("│ ").split()) for line in page.splitlines()]
     workers = rows.index(
-        "--workers -w INTEGER Number of processes that serve the port, at most one for each core."
+        "--workers -w INTEGER Number of processes that serve the port; at most one per core."
     )
     assert rows[workers + 1] == "[env var: LACUNA_WORKERS; default: 1; 1 to 256]"
     assert "[env var: LACUNA_DATA; default: data]" in rows

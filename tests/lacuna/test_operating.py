@@ -209,8 +209,10 @@ def test_quotas_are_set_and_removed(asks: Asks, ask: Command, refuse: Refusal) -
     assert ask("quotas", "remove", "produce", "requests", *whose).code == 0
     assert not any(row["user"] == "alice" for row in asks("quotas", "list"))
     set_ = ("quotas", "set")
-    assert "name whose quotas" in refuse(*set_, "produce=1")
-    assert "--host has quotas by itself" in refuse(*set_, "produce=1", "--host", "1.1.1.1", *whose)
+    assert "say whose quotas" in refuse(*set_, "produce=1")
+    assert "quotas of --host cannot be combined" in refuse(
+        *set_, "produce=1", "--host", "1.1.1.1", *whose
+    )
     assert "is not a quota" in refuse(*set_, "bytes=1", *whose)
     assert "write QUOTA=VALUE" in refuse(*set_, "produce", *whose)
     assert "half is not a number" in refuse(*set_, "requests=half", *whose)

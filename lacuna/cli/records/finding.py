@@ -31,7 +31,7 @@ NEVER: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The offsets to print of a partition, from `first` to before `stop`. Reading starts at `start`."""
+    """The offsets of a partition to print, from `first` up to but excluding `stop`. Reading starts at `start`."""
 
     topic: str
     partition: int
@@ -41,9 +41,9 @@ class OffsetRange:
 
 
 async def topics_like(bootstrap: Agents, patterns: Sequence[str]) -> list[str]:
-    """Return the topics that the names and patterns (`orders-*`) match, each once.
+    """Return the topics that match the names and patterns (`orders-*`), each once.
 
-    Raises UserError for a pattern without a topic.
+    Raises UserError for a pattern that matches no topic.
     """
     if not any(map(_is_pattern, patterns)):
         return list(dict.fromkeys(patterns))
@@ -75,7 +75,7 @@ async def find(
     committed: bool,
     what: str = "--from",
 ) -> list[OffsetRange]:
-    """Return the offsets of points, as of now or of the past time `until`, for `partitions` or for all of them.
+    """Return the offsets of points, as of now or of the past time `until`, in `partitions` or in all partitions.
 
     `what` names the option of `begin` in errors. Raises UserError for a topic or partition that does not exist, a time
     that is not known, and an offset that none of the partitions has reached.
@@ -127,7 +127,7 @@ async def find(
 async def _bounds(
     connection: KafkaConnection, topic: str, indexes: list[int], isolation: int, until: Point
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the ends of the partitions for readers and for writers. At a past time, both are those for readers."""
+    """Return the ends of the partitions for readers and for writers. At a past time, both are the ends for readers."""
     if until.kind is Kind.PAST:
         then = await _ends_at(connection, topic, indexes, until.value)
         return then, then
@@ -138,7 +138,7 @@ async def _bounds(
 async def _ends_at(
     connection: KafkaConnection, topic: str, indexes: list[int], at_ms: int
 ) -> dict[int, int]:
-    """Return the ends of the partitions at that time, or at the last known time before it, which is then printed.
+    """Return the ends of the partitions at a past time, or at the last known time before it, which is then printed.
 
     Raises UserError.
     """
@@ -166,7 +166,7 @@ def _check_reached(topic: str, given: str, firsts: dict[int, int], ends: dict[in
 
 
 def check_partition(topic: str, partition: int, count: int) -> None:
-    """Raises UserError if the topic, which has `count` partitions, does not have this one."""
+    """Raises UserError if the topic, which has `count` partitions, does not have this partition."""
     if partition >= count:
         given = "give 0" if count == 1 else f"write 0 to {count - 1}"
         raise UserError(

@@ -1,6 +1,6 @@
 """The output of `lacuna consume`: a format with kcat's placeholders, or one JSON object per line.
 
-Both take a portion at a time and use Python's own loops where possible, so that they keep up with the client.
+Both process a portion of records at a time and use Python's built-in loops where possible, to keep up with the client.
 """
 
 import re
@@ -26,9 +26,9 @@ Render = Callable[[Sequence[Message]], bytes]
 _Column = Callable[[Sequence[Any]], Iterable[Any]]
 
 _PART: Final = re.compile(r"\\x([0-9A-Fa-f]{2})|\\(.?)|%(.?)|([^\\%]+)", re.DOTALL)
-#: The form of kcat's %R.
+#: The binary form of kcat's %R.
 _SIZE: Final = struct.Struct(">i")
-#: The types of timestamps, with kcat's names.
+#: The timestamp types, with kcat's names.
 _TYPES: Final = {TIMESTAMP_CREATE_TIME: '"create"', TIMESTAMP_LOG_APPEND_TIME: '"logappend"'}
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
@@ -42,7 +42,7 @@ def unescape(text: str, what: str) -> bytes:
 
 
 def parse_format(text: str, null: bytes = b"") -> Render:
-    """Return the function that prints records in one of kcat's formats, with `null` for null keys and values.
+    """Return the function that formats records as a kcat format describes, with `null` for null keys and values.
 
     Raises UserError for placeholders and escapes that are not supported.
     """
@@ -96,7 +96,7 @@ def _json_text(value: bytes | None) -> str:
 
 
 def _parts(text: str, what: str) -> Iterator[tuple[bytes, str]]:
-    """Yield the parts of a format in order: a literal and "", or "" and the letter of a placeholder."""
+    """Yield the parts of a format in order, each a pair: a literal and "", or "" and the letter of a placeholder."""
     for code, escape, placeholder, plain in map(re.Match.groups, _PART.finditer(text)):
         if code is not None:
             yield bytes([int(code, 16)]), ""
@@ -165,7 +165,7 @@ def _packed_sizes(portion: Sequence[Message]) -> Iterable[bytes]:
 
 
 def _always(column: _Column) -> Callable[[bytes], _Column]:
-    """Return a column that does not depend on the text for null."""
+    """Return a column whose text does not depend on how null is shown."""
     return lambda _: column
 
 

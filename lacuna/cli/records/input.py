@@ -12,7 +12,7 @@ from lacuna.base.errors import UserError
 
 Header = tuple[str, bytes | None]
 
-#: The fields of a JSON line. `consume --json` prints the last three too, which have no meaning for a new record.
+#: The fields of a JSON line. `consume --json` also prints the last three, which have no meaning for a new record.
 _FIELDS: Final = frozenset(
     {"key", "value", "headers", "partition", "timestamp", "topic", "offset", "timestamp_type"}
 )
@@ -30,7 +30,7 @@ class Record:
     timestamp: int | None = None
 
     def arguments(self, headers: Sequence[Header]) -> dict[str, Any]:
-        """Return the arguments of confluent-kafka's `produce`, with further headers."""
+        """Return the arguments for confluent-kafka's `produce`, with additional headers."""
         given: dict[str, Any] = {
             "key": self.key,
             "value": self.value,
@@ -44,7 +44,7 @@ class Record:
 
 
 def lines_of(files: Sequence[Path]) -> Iterator[bytes]:
-    """Yield the lines of files, or of standard input if there are none, without their ends. Raises UserError."""
+    """Yield the lines of files, or of standard input if no files are given, without line ends. Raises UserError."""
     for file in files or (Path(_STANDARD_INPUT),):
         with _opened(file) as stream:
             for line in stream:
@@ -61,7 +61,7 @@ def whole_files(files: Sequence[Path]) -> Iterator[Record]:
 def plain_records(
     lines: Iterator[bytes], separator: bytes | None, *, null: bool
 ) -> Iterator[Record]:
-    """Yield a record for each line. With a separator, the key is before it. With `null`, empty values become null."""
+    """Yield a record for each line. The key precedes the separator, if given. With `null`, empty values become null."""
     for line in lines:
         key: bytes | None = None
         value: bytes | None = line
@@ -73,9 +73,9 @@ def plain_records(
 
 
 def json_records(lines: Iterator[bytes]) -> Iterator[Record]:
-    """Yield a record for each line that is a JSON object, as `consume --json` prints them. Empty lines are skipped.
+    """Yield a record for each line, a JSON object in the form that `consume --json` prints. Empty lines are skipped.
 
-    Raises UserError with the number of a wrong line.
+    Raises UserError with the number of the invalid line.
     """
     for number, line in enumerate(lines, start=1):
         if not line.strip():

@@ -1,4 +1,4 @@
-"""Explains errors of librdkafka to the user of a command, with the remedy."""
+"""Explains librdkafka errors to the user of a command, with the remedy."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The points at which reading begins and ends, as options name them."""
+"""The points at which reading begins and ends, as written in options."""
 
 import re
 from typing import Final
@@ -12,7 +12,7 @@ _AGO: Final = re.compile(r"[0-9.]+ ?[a-z]+", re.ASCII)
 
 
 def parse_from(text: str, now_ms: int, what: str = "--from") -> Point:
-    """Parses earliest, end, end-N, an offset or a time. `what` names the option in errors. Raises UserError."""
+    """Parses earliest, end, end-N, an offset or a time. `what` is the option that errors name. Raises UserError."""
     return _parse(text, what, "earliest, end, end-100", now_ms)
 
 
@@ -22,12 +22,12 @@ def parse_until(text: str, now_ms: int) -> Point:
         return Point(Kind.NEVER)
     point = _parse(text, "--until", "end, never", now_ms)
     if point.kind is Kind.EARLIEST:
-        raise UserError("--until earliest: this is where the log begins: write a later place")
+        raise UserError("--until earliest is where the log begins: write a later place")
     return point
 
 
 def parse_at(text: str, now_ms: int) -> int:
-    """Parses the time of a past end into milliseconds since 1970. Raises UserError."""
+    """Parses the past time at which reading ends into milliseconds since 1970. Raises UserError."""
     try:
         return past_time_of(text, now_ms)
     except ValueError as error:

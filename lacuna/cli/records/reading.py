@@ -1,4 +1,4 @@
-"""Reads records: partitions from one point until another, or topics as a member of a group that commits."""
+"""Reads records: partitions from one point to another, or topics as a member of a group that commits."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from lacuna.operating.kafka import Agents
 
 #: Records in a portion: enough to make the cost of each portion negligible.
 _PORTION: Final = 10_000
-#: The delay until Ctrl-C, or the loss of the output's reader, is noticed.
+#: The delay until Ctrl-C, or the loss of the process that reads the output, is noticed.
 _WAIT_SECONDS: Final = 0.2
-#: How long an agent waits for more records at the end before it returns an empty answer.
+#: How long an agent waits for more records at the end of a partition before it returns an empty answer.
 _END_MS: Final = 50
 
 _CONFIG: Final = {
@@ -25,7 +25,7 @@ _CONFIG: Final = {
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
     "auto.offset.reset": "earliest",  # the next records were deleted during the read
-    # By default, it pauses for a second once 100,000 records wait. Printing them takes less time.
+    # By default, the client pauses for a second once 100,000 records are waiting. Printing them takes less time.
     "queued.min.messages": 1_000_000,
     "fetch.queue.backoff.ms": 20,
     "log_level": 0,  # our own message is one line
@@ -36,7 +36,7 @@ _CONFIG: Final = {
 class Reading:
     """How records are read: from which agents, which records are kept, and how many.
 
-    `tell` receives a line when no agent answers, and `pass_over` the number of offsets that were read or skipped.
+    `tell` receives a line when no agent answers; `pass_over` receives the number of offsets that were read or skipped.
     """
 
     bootstrap: Agents
@@ -60,7 +60,7 @@ class Reading:
 
 
 def read(reading: Reading, wanted: Sequence[OffsetRange]) -> Iterator[list[Message]]:
-    """Yields portions of records until each partition has reached its stop, or as many records as are wanted.
+    """Yields portions of records until each partition has reached its stop, or enough records have been read.
 
     A portion is empty while there is nothing to read. Raises UserError.
     """
@@ -90,7 +90,8 @@ def read(reading: Reading, wanted: Sequence[OffsetRange]) -> Iterator[list[Messa
             )[:remaining]
             remaining -= len(kept)
             yield kept
-            # The next offset of each partition. The end arrives as an error, behind aborted records and holes.
+            # The next offset of each partition. The end of a partition is reported as an error, after aborted records
+            # and holes.
             reached = {_place(each): each.offset() + 1 for each in records}
             if len(records) < len(portion):
                 for each, end in _ends(portion):
@@ -113,8 +114,8 @@ def read_as_member(
 ) -> Iterator[list[Message]]:
     """Yields portions of records as a member of a group, which continues where it has committed.
 
-    Without commits, it begins at `reset`: earliest or latest. A portion is committed once the next one is wanted, so
-    that its records have been printed. Raises UserError.
+    A group without commits begins at `reset`: earliest or latest. A portion is committed when the next one is
+    requested, because its records have been printed by then. Raises UserError.
     """
     remaining = NEVER if reading.most is None else reading.most
     consumer = reading.consumer(**{"group.id": group, "auto.offset.reset": reset})
@@ -141,7 +142,7 @@ def read_as_member(
 
 
 def _commit(consumer: Consumer, group: str, records: Sequence[Any]) -> None:
-    """Commits the offsets after some records. Raises UserError."""
+    """Commits the offsets that follow the given records. Raises UserError."""
     after = {_place(each): each.offset() + 1 for each in records}
     try:
         consumer.commit(
@@ -159,7 +160,7 @@ def _place(record: Any) -> tuple[str, int]:
 def _next_portion(consumer: Any) -> list[Any]:
     """Return the records that have arrived. If there are none, wait a moment for the first one and return it alone.
 
-    `consume` with a timeout would wait for a whole portion, and withhold the records that have arrived.
+    `consume` with a timeout would wait for a whole portion, and hold back the records that have arrived.
     """
     portion: list[Any] = consumer.consume(_PORTION, 0)
     if not portion and (message := consumer.poll(_WAIT_SECONDS)) is not None:
@@ -168,13 +169,13 @@ def _next_portion(consumer: Any) -> list[Any]:
 
 
 def _ends(portion: Sequence[Any], group: str = "") -> Iterator[tuple[tuple[str, int], int]]:
-    """Yield each partition that ended in a portion, and its end. Raises UserError for any other error.
+    """Yield each partition whose end was reached in a portion, and that end. Raises UserError for any other error.
 
-    Without a group, none is joined.
+    Without a group, no group is joined.
     """
     for each in portion:
         error = each.error()
-        # librdkafka looks for the coordinator of a group that is never joined, so a missing right does no harm.
+        # librdkafka looks for a coordinator even if no group is joined, so a missing right does no harm.
         if error is None or (not group and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED):
             continue
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:

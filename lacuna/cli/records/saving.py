@@ -25,7 +25,7 @@ class Writer(Protocol):
 
 
 def point_of(point: Point) -> Any:
-    """The point as `lacuna.read` takes it; None for the beginning or the present end."""
+    """The point in the form that `lacuna.read` accepts; None for the beginning or the present end."""
     match point.kind:
         case Kind.OFFSET:
             return point.value
@@ -45,10 +45,10 @@ def save(
     *,
     written: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Writes at most `most` records in a format of FORMATS, and returns their number.
+    """Writes at most `most` records in one of the FORMATS, and returns their number.
 
-    `written` receives the number of records of each batch. The file appears when it is complete, and then replaces an
-    older one. Raises UserError, OSError and the reader's errors.
+    `written` receives the number of records in each batch. The file appears when it is complete, and then replaces any
+    older file. Raises UserError, OSError and the reader's errors.
     """
     staged = path.with_name(f".{path.name}.part")
     count = 0
@@ -93,7 +93,7 @@ def _text_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _as_text(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch as CSV can hold it. Raises UserError if a key or a value is no text."""
+    """The batch in a form that CSV can hold. Raises UserError if a key or a value is not text."""
     try:
         return pa.RecordBatch.from_arrays(
             [

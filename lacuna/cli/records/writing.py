@@ -1,4 +1,4 @@
-"""Writes records to one topic, in transactions or without, and counts the records that arrived."""
+"""Writes records to one topic, with or without transactions, and counts the records that arrived."""
 
 import logging
 import signal
@@ -20,11 +20,11 @@ from lacuna.cli.units import show_count
 from lacuna.operating.kafka import Agents, KafkaConnection
 
 _ANSWER_SECONDS: Final = 60.0
-#: The cluster's maximum, because a user may type the records of a transaction.
+#: The maximum that the cluster allows, because a user may type the records of a transaction by hand.
 _TRANSACTION_TIMEOUT_MS: Final = 900_000
 #: The delay until Ctrl-C is noticed.
 _WAIT_SECONDS: Final = 0.2
-#: How long sent records may take to arrive after an early end.
+#: How long sent records may take to arrive after the command was stopped early.
 _LAST_SECONDS: Final = 5.0
 #: librdkafka's default.
 _BATCH_BYTES: Final = 1_000_000
@@ -36,7 +36,7 @@ _CONFIG: Final = {
     "partitioner": "murmur2_random",  # the partitioner of Kafka's own clients
     "message.max.bytes": 1_000_000_000,  # the topic has its own limit, and the cluster reports when a record exceeds it
 }
-#: librdkafka prints its own lines to standard error; for a fenced producer, at any level.
+#: librdkafka prints its own lines to standard error; for a fenced producer, it does so at any log level.
 _SILENT: Final = logging.getLogger("lacuna.cli.records.librdkafka")
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
@@ -79,9 +79,9 @@ async def find_limit(bootstrap: Agents, topic: str, partition: int | None) -> in
 class Writer:
     """Writes records to one topic, as a context manager. An error in its body aborts the open transaction.
 
-    `limit` is the topic's max.message.bytes, which batches of small records must not exceed either. With a
-    `transactional_id`, every `most` records are a transaction, or all of them if `most` is None. A transaction ends in
-    a commit, or in an abort if `aborts`. Every method raises UserError.
+    `limit` is the topic's max.message.bytes, which also limits batches of small records. With a `transactional_id`,
+    every `most` records form a transaction; if `most` is None, all records form one. Each transaction is committed, or
+    aborted if `aborts`. Every method raises UserError.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Writer:
         return sum(each.records for each in self.written.values())
 
     def write(self, record: Record) -> None:
-        """Writes a record, without waiting for its arrival. Raises UserError if this or an earlier one was rejected."""
+        """Writes a record without waiting for its arrival. Raises UserError if it or an earlier record was rejected."""
         if self._failure is not None:
             self._fail()
         if self._id is not None and not self._in_transaction:
@@ -174,7 +174,7 @@ class Writer:
             self.transactions += 1
 
     def abandon(self) -> int:
-        """Ends at once.
+        """Stops writing at once.
 
         Aborts the open transaction and returns the number of its records. Without a transaction, waits a moment for
         records to arrive.
@@ -209,7 +209,7 @@ class Writer:
         raise UserError(f"line {number}: {_explained(error)} ({after})")
 
     def _call(self, function: Any, *arguments: Any) -> None:
-        """Calls a function that reports errors by exceptions. Retries once after an error that may be temporary."""
+        """Calls a function that raises exceptions for errors. Retries once after an error that may be temporary."""
         try:
             try:
                 function(*arguments)
@@ -228,7 +228,7 @@ class Writer:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Delays Ctrl-C to the end of the block, so that it cannot come between a commit and our note of it."""
+    """Delays Ctrl-C until the end of the block, so that it cannot arrive between a commit and our record of it."""
     heard: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
     try:

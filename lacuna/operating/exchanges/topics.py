@@ -9,7 +9,7 @@ CREATE_TOPICS: Final = topics.CREATE_TOPICS_REQUEST, topics.CREATE_TOPICS_RESPON
 DELETE_RECORDS: Final = topics.DELETE_RECORDS_REQUEST, topics.DELETE_RECORDS_RESPONSE, 2
 DELETE_TOPICS: Final = topics.DELETE_TOPICS_REQUEST, topics.DELETE_TOPICS_RESPONSE, 6
 DESCRIBE_CONFIGS: Final = configs.DESCRIBE_CONFIGS_REQUEST, configs.DESCRIBE_CONFIGS_RESPONSE, 4
-#: The last version with names of topics instead of ids.
+#: The last version with topic names instead of topic ids.
 FETCH: Final = fetch.FETCH_REQUEST, fetch.FETCH_RESPONSE, 12
 INCREMENTAL_ALTER_CONFIGS: Final = (
     configs.INCREMENTAL_ALTER_CONFIGS_REQUEST,

@@ -231,7 +231,7 @@ def test_importers_and_mirrors() -> None:
         await control.call(Command(renew_lease=renewal))
 
     with Cluster() as cluster, served(cluster) as browser:
-        assert "No importer runs." in plain(browser.get("/imports").text)
+        assert "No importer is running." in plain(browser.get("/imports").text)
         cluster.run(report(cluster))
         shown = plain(browser.get("/imports").text)
         assert f"{name(HOSTILE)} all 3 7 0 2.0 KiB 1 stopped" in shown
@@ -309,7 +309,7 @@ def test_the_lines_have_what_the_cluster_holds(
 
 def test_gaps_are_explained_in_general_and_for_one_offset(browser: Browser) -> None:
     shown = plain(browser.get("/holes").text)
-    assert "In Kafka, gaps are normal too." in shown
+    assert "Gaps are normal in Kafka, too." in shown
     kinds = {3: "committed", 12: "aborted", 21: "open", 25: "waiting", 99: "later"}
     for offset, kind in kinds.items():
         shown = plain(browser.get(f"/holes?topic=orders&partition=0&offset={offset}").text)

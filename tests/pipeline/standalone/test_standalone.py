@@ -163,7 +163,7 @@ def test_a_job_that_finds_no_room_says_so_and_ends_on_ctrl_c(
     _, told = audit.communicate(timeout=COMMAND_SECONDS)
     lines = [line for line in told.splitlines() if "Initial job" not in line]
     assert [line.partition(";")[0] for line in lines] == [
-        "lacuna: the audit was stopped before its end and has no result"
+        "lacuna: the audit was stopped before it finished, so it has no result"
     ]
     assert audit.returncode == 130
 
