@@ -224,7 +224,7 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
 
 
 def _of_budget(read: Callable[[RequestBudget], float]) -> Callable[[ProduceService], float]:
-    """Return a function that reads a figure from the budget of requests, or 0 if there is no budget."""
+    """Return a function that reads a figure from the request budget, or 0 if there is no budget."""
 
     def value(produce: ProduceService) -> float:
         budget = produce.flusher.budget
@@ -301,17 +301,17 @@ _PRODUCE: Final[tuple[Metric[ProduceService], ...]] = (
     ),
     counter(
         "lacuna_flush_waits",
-        "Flushes that waited until the budget of requests paid for them.",
+        "Flushes that waited until the request budget paid for them.",
         _of_budget(lambda budget: budget.waits),
     ),
     counter(
         "lacuna_flush_wait_seconds",
-        "Seconds that flushes waited until the budget of requests paid for them.",
+        "Seconds that flushes waited until the request budget paid for them.",
         _of_budget(lambda budget: budget.waited_seconds),
     ),
     gauge(
         "lacuna_flush_tokens",
-        "Flushes that the budget of requests can pay for at once.",
+        "Flushes that the request budget can pay for at once.",
         _of_budget(lambda budget: budget.level()),
     ),
     gauge(

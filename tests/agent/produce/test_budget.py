@@ -1,4 +1,4 @@
-"""The budget of requests: how long flushes wait, over any course of loads and of shares (adr/0070)."""
+"""The request budget: how long flushes wait, over any course of loads and of shares (adr/0070)."""
 
 import asyncio
 import logging
