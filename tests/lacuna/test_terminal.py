@@ -189,7 +189,7 @@ def test_an_audit_that_is_stopped_has_no_verdict(tmp_path: Path) -> None:
     verify = Terminal("-c", code, "verify", *options)
     verify.until("begun")
     assert verify.interrupt() == 130
-    assert "stopped before its end" in verify.shown
+    assert "stopped before it finished" in verify.shown
 
 
 def test_damage_names_verify() -> None:

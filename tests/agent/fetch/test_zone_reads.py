@@ -225,7 +225,7 @@ def test_wrong_bytes_of_an_owner_are_found_and_read_again(
     assert gets(stage) - before == 2 * SEGMENTS
     for giver in (
         "this agent kept them",
-        "agent 2 at agent-2:9092 gave",
+        "agent 2 at agent-2:9092 sent",
         "agent 3 at agent-3:9092",
     ):
         assert f"were damaged when {giver}" in caplog.text

@@ -720,7 +720,7 @@ async def test_a_snapshot_that_is_ahead_of_its_journal_is_refused(rig: Rig) -> N
     """A backup that restores only one of two files causes this. Positions would be assigned twice."""
     await iterations()
     await rig.memory.store_snapshot(Snapshot(9, (rig.runtime.serialized_state(),)))
-    with pytest.raises(JournalCorrupt, match="position 9 and the journal to 1; restore both"):
+    with pytest.raises(JournalCorrupt, match="position 9 and the journal at 1; restore both"):
         await rig.restart()
 
 

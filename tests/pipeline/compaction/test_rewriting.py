@@ -63,7 +63,7 @@ def test_attempts_write_beside_each_other_and_one_is_swapped_in(
         results = [_run(cluster, task, attempt) for attempt in (1, 2)]
         numbers = [{sequence for sequence, _ in result.segments} for result in results]
         assert not numbers[0] & numbers[1]
-        with pytest.raises(PipelineError, match="exists already"):
+        with pytest.raises(PipelineError, match="already exists"):
             _run(cluster, task, 1)
         prepared = prepare_swap(unit, hold.lease_id, results[1:])
     assert {each.segment.sequence for each in prepared.command.segments} == numbers[1]

@@ -185,7 +185,7 @@ def test_reports_that_do_not_fit(lake: Lake, tmp_path: Path) -> None:
         with pytest.raises(PipelineError, match="is not a JSON report of `lacuna verify`"):
             ConfirmedDamage.of_report(path)
     path.write_text('{"cluster_id": "elsewhere", "findings": []}')
-    with pytest.raises(PipelineError, match="a report of the cluster elsewhere"):
+    with pytest.raises(PipelineError, match="a report about the cluster elsewhere"):
         lake.export(lake.topic(), to=str(tmp_path), damage=ConfirmedDamage.of_report(path))
 
 
