@@ -44,9 +44,8 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
     visited: set[PartitionKey] = set()
     while not planner.is_full and len(visited) < len(state.partitions):
         key = state.merge_turn.next(state.partitions)
-        if (
-            key in visited
-        ):  # the next round has begun, with partitions that the previous round did not know
+        # Then the next round has begun, with partitions that did not exist when this one did.
+        if key in visited:
             break
         visited.add(key)
         planner.visit(state.partitions[key])
