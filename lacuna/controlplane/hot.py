@@ -34,6 +34,10 @@ _log = logging.getLogger("lacuna.controlplane")
 GRACE_MS: Final = 10_000
 #: The maximum number of segments that one tick examines, and that it drops.
 _SEGMENTS_A_TICK: Final = 2_000
+#: All segments are examined within this many ticks (5 s), unless there are too many. A tick examines at least
+#: `_FEWEST_A_TICK`.
+_TICKS_A_ROUND: Final = 20
+_FEWEST_A_TICK: Final = 100
 _CACHE_BYTES: Final = 64 * MEBIBYTE
 _READS_AT_ONCE: Final = 4
 #: The maximum number of waiting reads. Agents repeat a read that was refused.
@@ -160,7 +164,8 @@ class HotBytes:
 
     def _next_due(self, segments: SegmentTable, now_ms: int) -> list[HotKey]:
         due: list[HotKey] = []
-        for _ in range(min(len(self._rounds), _SEGMENTS_A_TICK)):
+        share = max(_FEWEST_A_TICK, len(self._rounds) // _TICKS_A_ROUND)
+        for _ in range(min(len(self._rounds), share, _SEGMENTS_A_TICK)):
             key = self._rounds.popleft()
             kept = due if _is_due(key, segments, now_ms) else self._rounds
             kept.append(key)
