@@ -609,10 +609,19 @@ class Runtime:
         self._apply(decision, command, session, reply, proof)
 
     async def _read_hot(self, token: int, command: ReadHot) -> None:
-        """Answer a parked command with the bytes of hot segments."""
+        """Answer a parked command with the bytes of hot segments.
+
+        The answer depends only on what is durable, so it is not held until the journal has the latest decisions.
+        """
         reply = await self._hot.read(command)
-        if self._stopped is None:
-            self._apply(Decision(completions=[(token, reply)]))
+        session = self._parked.pop(token, None)
+        if self._stopped is not None or session is None or session.is_closed:
+            return
+        reply.command_id = session.parked.pop(token)
+        try:
+            session.receiver.deliver((), (), (reply,), self._appender.durable)
+        except Exception as error:
+            self._fail(error)
 
     def _hear(self, command: Command, reply: Reply | None) -> None:
         """Record the clocks that an agent with a lease reports: its own, and that of the store."""

@@ -17,7 +17,8 @@ from lacuna.controlplane import hot as plane_hot
 from lacuna.controlplane.journal.journal import HotKey, JournalUnreachable
 from lacuna.controlplane.v1.cluster_pb2 import ReleaseLease
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.log_pb2 import ConfirmCollection
+from lacuna.controlplane.v1.log_pb2 import ConfirmCollection, ReadHot
+from lacuna.controlplane.v1.log_pb2 import SegmentId as SegmentIdMessage
 from lacuna.controlplane.verbs import housekeeping
 from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.objects.prices import AMAZON_S3, Prices
@@ -398,6 +399,26 @@ async def test_without_a_control_plane_a_read_says_so() -> None:
                 StoreUnavailableError, match="could not be read from the control plane"
             ):
                 store.get_all(key)
+
+
+async def test_a_read_does_not_wait_for_the_append_of_a_later_commit() -> None:
+    """Its answer contains only what is durable. An append to a bucket takes as long as a PUT."""
+    journal = MemoryJournal("cluster")
+    async with open_log(produce=HOT, journal=journal) as log:
+        await log.create_topic("t")
+        writer = await log.writer()
+        await writer.send(b"a")
+        ((lease_id, sequence),) = journal.hot
+        journal.is_held = True
+        later = asyncio.create_task(writer.send(b"b"))
+        await until(lambda: log.runtime._appender._running is not None)
+        segments = [SegmentIdMessage(lease_id=lease_id, sequence=sequence)]
+        reply = await log.control.call(Command(read_hot=ReadHot(segments=segments)))
+        assert b"a" in reply.hot_read.segments[0].data
+        assert not later.done()
+        journal.is_held = False
+        journal.release()
+        await later
 
 
 async def test_encrypted_objects_are_encrypted_in_the_journal_too() -> None:
