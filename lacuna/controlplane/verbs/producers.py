@@ -1,4 +1,4 @@
-"""Producer ids: InitProducerId with or without a transactional id, and the expiration of transactional ids (S8)."""
+"""Producer ids: InitProducerId with or without a transactional id, and expiration of transactional ids (S8)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -34,7 +34,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def init_producer_id(turn: Turn, command: InitProducerId) -> Reply:
-    """Assign a new producer id or, for a known transactional id, its producer id and the next epoch (S8, KIP-360)."""
+    """Assign a new producer id or, for a known transactional id, the next epoch of its id (S8, KIP-360)."""
     try:
         record = _initialize(turn, command)
     except Refused as refused:
@@ -85,7 +85,7 @@ def _initialize(turn: Turn, command: InitProducerId) -> ProducerInitialized:
 def _reinitialize(
     state: State, found: TransactionalId, command: InitProducerId, record: ProducerInitialized
 ) -> None:
-    """Let a producer continue after an error (KIP-360). A retry gets the same answer."""
+    """Let a producer continue after an error (KIP-360). A retry gets the original answer."""
     is_same = command.producer_id == found.producer_id
     if is_same and found.is_current(command.producer_epoch):
         _bump(state, found, record, last_producer_epoch=found.producer_epoch)
@@ -137,7 +137,7 @@ def _fill(
 
 
 def replay_producer_initialized(state: State, record: ProducerInitialized, now_ms: int) -> None:
-    """Store a producer id and epoch, and abort an ongoing transaction of the transactional id."""
+    """Store a producer id and epoch, and abort the transactional id's ongoing transaction, if any."""
     state.give_producer_id(record.producer_id, now_ms)
     if not record.has_transactional_id:
         return
@@ -159,7 +159,7 @@ def replay_producer_initialized(state: State, record: ProducerInitialized, now_m
 
 
 def tick_transactional_ids(turn: Turn) -> None:
-    """Expire transactional ids that were not used for transactional.id.expiration.ms."""
+    """Expire transactional ids that have been unused for transactional.id.expiration.ms."""
     due = turn.state.expirations.due(turn.now_ms, MAX_PER_TICK)
     if due:
         record = TransactionalIdsExpired(transactional_ids=due)
@@ -169,7 +169,6 @@ def tick_transactional_ids(turn: Turn) -> None:
 def replay_transactional_ids_expired(
     state: State, record: TransactionalIdsExpired, now_ms: int
 ) -> None:
-    """Remove expired transactional ids."""
     for transactional_id in record.transactional_ids:
         found = state.drop_transactional_id(transactional_id)
         del state.producers[found.producer_id]

@@ -1,4 +1,4 @@
-"""Commands that only read: partitions now and in the past, hot segments, producers and transactions (S7, S21)."""
+"""Read-only commands: partitions now and in the past, hot segments, producers and transactions (S7, S21)."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -80,9 +80,7 @@ def read_partitions(turn: Turn, command: ReadPartitions) -> Reply:
 
 
 def read_as_of(turn: Turn, command: ReadAsOf) -> Reply:
-    """Return where each partition ended for read_committed consumers at a time that is common to all partitions, or
-    where it ended in a cut at that time.
-    """
+    """Return where partitions ended, for read_committed consumers or in a cut, at a time common to all of them."""
     state = turn.state
     found = [state.partitions.get(key_of(wanted)) for wanted in command.partitions]
     pasts: list[Widths] = [each.history for each in found if each is not None]
@@ -111,9 +109,7 @@ def _as_of(partition: Partition | None, second: int, lowered: Lowered) -> Partit
 
 
 def read_cut(turn: Turn, command: ReadPartitions) -> Reply:
-    """Return the largest ends of partitions that split no transaction, and the open transactions that hold these ends
-    back.
-    """
+    """Return the largest ends that split no transaction, and the open transactions that hold them back."""
     state = turn.state
     keys = [key_of(wanted) for wanted in command.partitions]
     found = {key: state.partitions[key] for key in keys if key in state.partitions}
@@ -151,7 +147,6 @@ def read_cut(turn: Turn, command: ReadPartitions) -> Reply:
 
 
 def read_histories(turn: Turn, command: ReadPartitions) -> Reply:
-    """Return the histories of partitions."""
     found = (turn.state.partitions.get(key_of(wanted)) for wanted in command.partitions)
     answers = until_full(
         found, lambda each: StableHistory() if each is None else each.history.message()

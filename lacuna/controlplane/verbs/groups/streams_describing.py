@@ -1,7 +1,7 @@
-"""Describes streams groups for operators, and keeps the description of a group's topology (KIP-1071, KIP-1331).
+"""Describes streams groups for operators, and stores descriptions of their topologies (KIP-1071, KIP-1331).
 
-Kafka's brokers keep descriptions only with a plugin. In Lacuna, the control plane keeps the description that a member
-sends, as the agent wrote it.
+Kafka's brokers store such descriptions only with a plugin. Here, the control plane stores what a member sends, as the
+agent encoded it.
 """
 
 from typing import Final
@@ -73,7 +73,7 @@ def _describe(turn: Turn, group_id: str) -> DescribedStreamsGroup:
 
 
 def _topology(turn: Turn, group: StreamsGroup) -> StreamsTopology | None:
-    """Return the topology, with the partition counts of its internal topics if these exist as required."""
+    """Return the topology, with the partition counts of its internal topics if these are as required."""
     if group.topology is None:
         return None
     try:
@@ -107,7 +107,7 @@ def _offsets(offsets: dict[Task, int]) -> list[TaskOffset]:
 
 
 def describe_topology(turn: Turn, command: DescribeTopology) -> Reply:
-    """Keep a member's description of the group's topology."""
+    """Store a member's description of the group's topology."""
     try:
         _take_description(turn, command)
     except Refused as refused:

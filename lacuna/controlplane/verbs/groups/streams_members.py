@@ -1,8 +1,8 @@
 """Members of streams groups (KIP-1071): StreamsGroupHeartbeat, and the end of sessions.
 
-A heartbeat moves its own member by at most one step, as in consumer groups: it stores what the member declares,
-configures the topology, computes new targets if the group's epoch has grown, and moves the member towards its target. A
-heartbeat that changes nothing is not journalled. A member that may have missed its last answer is sent its tasks again
+As in consumer groups, a heartbeat moves its member by at most one step: it stores what the member declares, configures
+the topology, computes new targets if the group's epoch has grown, and moves the member towards its target. A heartbeat
+that changes nothing is not journalled. A member that may have missed its last answer is sent its tasks again
 (adr/0016).
 """
 
@@ -82,7 +82,6 @@ _ASK_AGAIN_MS: Final = 60_000
 
 @of_one_group
 def streams_group_heartbeat(turn: Turn, command: StreamsGroupHeartbeat) -> Reply:
-    """Decide a heartbeat, which is answered at once."""
     try:
         _check(command)
         if command.member_epoch in (LEAVING_EPOCH, LEAVING_STATIC_EPOCH):
@@ -135,7 +134,7 @@ def _check(command: StreamsGroupHeartbeat) -> None:
 
 
 def find_streams_group(turn: Turn, group_id: str) -> StreamsGroup:
-    """Return a streams group. Raises Refused if there is no such group."""
+    """Return a streams group. Raises Refused if there is none."""
     group = turn.groups.streams.get(group_id)
     if group is None:
         raise finding.no_group(turn, group_id, "streams")
@@ -143,7 +142,7 @@ def find_streams_group(turn: Turn, group_id: str) -> StreamsGroup:
 
 
 def open_streams(turn: Turn, draft: StreamsDraft) -> LiveStreamsGroup:
-    """Return the deadlines of a group, and set full deadlines if the group is new or was restored from the journal."""
+    """Return the group's deadlines, which start in full if the group is new or was restored from the journal."""
     groups, group_id = turn.groups, draft.group_id
     live = groups.live_streams.get(group_id)
     if live is None:
@@ -170,7 +169,7 @@ def keep(turn: Turn, draft: StreamsDraft, live: LiveStreamsGroup) -> None:
 
 
 class _Beat:
-    """A heartbeat of a member that joins or stays."""
+    """The heartbeat of a member that joins or stays."""
 
     def __init__(self, turn: Turn, command: StreamsGroupHeartbeat) -> None:
         self.turn = turn
@@ -186,7 +185,6 @@ class _Beat:
         self.before = self._find()
 
     def answered(self) -> StreamsGroupHeartbeatAnswered:
-        """Decide the heartbeat, and return the answer."""
         turn, draft, command = self.turn, self.draft, self.command
         is_empty = not draft.group.members
         member = _updated(self.before, command)
@@ -214,7 +212,7 @@ class _Beat:
         return StreamsDraft(group_id, group or find_streams_group(turn, group_id))
 
     def _make_room_for_new(self, group_id: str) -> None:
-        """Raise Refused if there is a group of another kind, unless it is a classic group without members."""
+        """Raise Refused if a group of another kind has this id, unless it is a classic group without members."""
         turn = self.turn
         if not turn.groups.exists(group_id):
             return
@@ -223,7 +221,7 @@ class _Beat:
             find_streams_group(turn, group_id)
 
     def _find(self) -> Member:
-        """Return the member as it was before this heartbeat; a joining member may be new. Raises Refused."""
+        """Return the member as it was before this heartbeat, or a new one if it joins. Raises Refused."""
         draft, command = self.draft, self.command
         instance_id, member_id = command.group_instance_id, command.member_id
         most = self.turn.groups.settings.group_max_size
@@ -251,9 +249,7 @@ class _Beat:
         return finding.take_over(draft, existing, member_id, instance_id, has_heard=self.has_heard)
 
     def _check_epoch(self, member: Member) -> None:
-        """Raise Refused unless the epoch is the member's current one, or the previous one if the member may have missed
-        an answer.
-        """
+        """Raise Refused unless the epoch is current, or is the previous one and a response may have been missed."""
         epoch, current = self.command.member_epoch, member.current
         if epoch in (JOINING_EPOCH, current.member_epoch):
             return
@@ -268,8 +264,8 @@ class _Beat:
     def _may_own(self, current: Current) -> bool:
         """Whether the member may own the tasks that it declares, although it does not know its current epoch.
 
-        If it may have missed the last answer, it may still have the tasks that it should give up, and may have other
-        tasks in earlier roles.
+        If it may have missed the last answer, it may still have tasks that it should give up, or tasks in earlier
+        roles.
         """
         owned = self.owned or NO_TASKS
         if self.has_heard:
@@ -278,7 +274,7 @@ class _Beat:
         return frozenset().union(*owned.roles) <= frozenset().union(*known.roles)
 
     def _is_news(self, member: Member) -> bool:
-        """Whether the member's new declaration requires a new assignment. A new address of a static member does not."""
+        """Whether the member's new declaration requires a new assignment. A static member's new address does not."""
         before, now = self.before.metadata, member.metadata
         if not now.group_instance_id:
             return before != now
@@ -286,7 +282,7 @@ class _Beat:
         return told != (now.topology_epoch, now.rack_id, now.client_tags, now.process_id)
 
     def _take_topology(self) -> bool:
-        """Initialize the group's topology with the first one. Return whether it is new."""
+        """Use the member's topology if the group has none yet, and return whether it does."""
         draft, told = self.draft, self.command.topology
         known = draft.topology
         is_new = known is None and self.command.HasField("topology")
@@ -357,7 +353,7 @@ class _Beat:
                     )
 
     def _take_offsets(self, live: LiveStreamsGroup) -> None:
-        """Keep the offsets that the member reports, as far as the group has room for them."""
+        """Store the offsets that the member reports, as far as the group has room."""
         command = self.command
         if not command.task_offsets and not command.task_end_offsets:
             return
@@ -375,7 +371,7 @@ class _Beat:
                     offsets[task] = row.offset
 
     def _take_configs(self) -> bool:
-        """Take account of the group's configs for assignments. Return whether they have changed."""
+        """Apply the group's assignment configs. Return whether they have changed."""
         groups, step = self.turn.groups, self.draft.step
         standby_count = groups.number(self.draft.group_id, STREAMS_STANDBYS)
         rack_tags = groups.config(self.draft.group_id, STREAMS_RACK_TAGS)
@@ -384,9 +380,7 @@ class _Beat:
         return has_changed
 
     def _grow(self, live: LiveStreamsGroup, *, has_changed: bool, is_empty: bool) -> None:
-        """Increase the group's epoch if something has changed, and compute targets unless the assignment is to be
-        delayed.
-        """
+        """Increase the group's epoch if anything has changed, and compute targets unless the assignment must wait."""
         turn, draft, step = self.turn, self.draft, self.draft.step
         number = turn.groups.number
         if has_changed:
@@ -414,9 +408,7 @@ class _Beat:
         self.statuses.append(StreamsStatus(code=code, detail=detail))
 
     def _end(self, live: LiveStreamsGroup) -> StreamsGroupHeartbeatAnswered:
-        """Journal the step, restart the session, and answer. The answer includes the member's tasks if the member may
-        lack them.
-        """
+        """Journal the step, restart the session, and answer, with the member's tasks if it may lack them."""
         turn, draft, command = self.turn, self.draft, self.command
         groups, group_id = turn.groups, draft.group_id
         member = draft.members[command.member_id]
@@ -488,7 +480,7 @@ def count_of(turn: Turn, name: str) -> int | None:
 
 
 def _updated(member: Member, command: StreamsGroupHeartbeat) -> Member:
-    """Return the member with what it declares about itself. Fields that are not given did not change."""
+    """Return the member with its new declarations. Absent fields keep their values."""
     before, timeout_ms = member.metadata, command.rebalance_timeout_ms
     endpoint = (
         (command.endpoint.host, command.endpoint.port) if command.HasField("endpoint") else None
@@ -514,7 +506,7 @@ def _updated(member: Member, command: StreamsGroupHeartbeat) -> Member:
 
 
 def _targets(draft: StreamsDraft, live: LiveStreamsGroup) -> dict[str, Tasks]:
-    """Return the targets of all members; empty ones if the topics do not meet the topology's requirements."""
+    """Return all members' targets, which are empty while the topics do not fit the topology."""
     configured = live.configured
     if configured is None or configured.problem is not None:
         return {}
@@ -531,7 +523,7 @@ def _targets(draft: StreamsDraft, live: LiveStreamsGroup) -> dict[str, Tasks]:
 
 
 def _endpoints(draft: StreamsDraft, live: LiveStreamsGroup) -> list[EndpointPartitions]:
-    """Return the partitions about which each member with an endpoint can answer queries."""
+    """Return the partitions that each member with an endpoint can answer queries about."""
     found = []
     for _, member in sorted(draft.members.items()):
         if member.metadata.endpoint is None:
@@ -597,7 +589,6 @@ def _put_out(
 
 
 def end_overdue_streams_members(turn: Turn) -> None:
-    """Remove members with a deadline that has passed."""
     groups = turn.groups
     for group_id, group in finding.possibly_overdue(turn, groups.streams, groups.live_streams):
         draft = StreamsDraft(group_id, group)
@@ -608,7 +599,6 @@ def end_overdue_streams_members(turn: Turn) -> None:
 
 
 def replay_streams_group_step(state: State, record: StreamsGroupStep, _now_ms: int) -> None:
-    """Apply a step to a streams group, creating the group if it is the first step."""
     state.groups.take_streams_step(record)
 
 

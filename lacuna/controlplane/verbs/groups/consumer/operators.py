@@ -56,7 +56,7 @@ def _describe_member(member: Member) -> DescribedConsumerMember:
 
 
 def end_overdue_consumers(turn: Turn) -> None:
-    """Remove members with a deadline that has passed; a group restored from the journal gets full deadlines first."""
+    """Remove members past a deadline. A group restored from the journal gets full deadlines first."""
     groups = turn.groups
     for group_id, group in possibly_overdue(turn, groups.consumers, groups.live_consumers):
         live = groups.open_consumer(group, turn.now_ms)
