@@ -1,4 +1,4 @@
-"""Durations and bounds of the state machine. Those that also exist in Kafka have Kafka's names and defaults."""
+"""Durations and bounds of the state machine, with Kafka's names and defaults where Kafka has them."""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
-"""Shares a cluster's quotas among its agents. Volatile, since each agent asks again every second.
+"""Divides a cluster's quotas among its agents. Volatile, since each agent asks again every second.
 
-A quota applies to the whole cluster. An agent whose clients wait gets more, up to what the others leave. An agent whose
-clients use little keeps slightly more than they use. An agent's share is not given to another before the agent has
-asked again, so that the shares never exceed the quota.
+A quota applies to the whole cluster. An agent whose clients wait gets a larger share, up to what the others leave. An
+agent whose clients use little keeps slightly more than they use. No part of an agent's share goes to the others before
+the agent has asked again, so the shares never exceed the quota.
 """
 
 from typing import Final, NamedTuple
@@ -30,17 +30,13 @@ class _Share(NamedTuple):
 
 
 class Shares:
-    """The shares of all quotas that are in use."""
-
     def __init__(self) -> None:
         self._kept: dict[Counted, dict[int, _Share]] = {}
 
     def ask(
         self, counted: Counted, lease_id: int, used: float, is_short: bool, now_ms: int
     ) -> float:
-        """Return an agent's share, from 0 to 1, given the part of the quota used per second and whether
-        clients waited.
-        """
+        """Return an agent's share (0 to 1). `used` is the part of the quota used per second; `is_short`, if clients wait."""
         shares = self._kept.pop(counted, {})
         self._kept[counted] = shares  # the most recently used one is at the end
         if len(self._kept) > _MOST_KEPT:
@@ -61,9 +57,7 @@ class Shares:
 
 
 def _target(own: _Share, others: list[_Share]) -> float:
-    """Return the share that an agent would have if all agents asked now: waiting agents share what the others do not
-    need.
-    """
+    """Return an agent's share as if all agents asked now: waiting agents divide what the others do not need."""
     count = len(others) + 1
     least = _LEAST / count
     needs = [max(least, each.used * _HEADROOM) for each in others if not each.is_short]

@@ -1,4 +1,4 @@
-"""Describes events of a cluster that interest operators, in one line each (`--verbose`)."""
+"""Describes cluster events of interest to operators, in one line each (`--verbose`)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -32,9 +32,9 @@ _MOST: Final = 10
 
 
 def describe(state: State, command: Command | None, record: JournalRecord) -> str:
-    """Describe the effect of a record before it is replayed; "" if it is an everyday event.
+    """Describe the effect of a record before its replay, or return "" for an everyday event.
 
-    `command` is the command whose decision wrote the record, or None if the passing of time caused it.
+    `command` is the one whose decision wrote the record, or None if time triggered the record.
     """
     event = record.WhichOneof("event")
     tell = _TELLERS.get(event) if event else None
@@ -125,7 +125,7 @@ def _epoch(
     before: ConsumerGroup | StreamsGroup | None,
     part: str,
 ) -> str:
-    """Describe a new epoch; `part` is the name of the part of a member's record that describes its client."""
+    """Describe a new epoch. `part` names the field of a member's record that describes its client."""
     if before is not None and before.group_epoch == record.group_epoch:
         return ""
     clients = {} if before is None else _clients(before.members.values(), part)

@@ -1,4 +1,4 @@
-"""A transactional id: its producer id and epoch, its transaction, and the table of its state transitions."""
+"""A transactional id: its producer id and epoch, its transaction, and its table of state transitions."""
 
 from array import array
 from enum import Enum
@@ -17,11 +17,7 @@ LAST_EPOCH: Final = 32767
 
 
 class TransactionState(Enum):
-    """The states of a transactional id, with Kafka's names. Kafka's Prepare states do not exist in Lacuna, since the
-    flip is one step.
-
-    See S1.
-    """
+    """The states of a transactional id, with Kafka's names, but without Prepare, since the flip is one step (S1)."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -30,8 +26,6 @@ class TransactionState(Enum):
 
 
 class TransactionEvent(Enum):
-    """The events that move a transactional id from one state to another."""
-
     INIT = "init"
     JOIN = "join"
     COMMIT = "commit"
@@ -68,9 +62,7 @@ TRANSITIONS: Final[dict[TransactionState, dict[TransactionEvent, TransactionStat
 
 
 class IllegalTransition(ValueError):
-    """A journal record that is impossible in the current state: the journal belongs to another state machine, or there
-    is a bug.
-    """
+    """A journal record is impossible in the current state: the journal is foreign, or there is a bug."""
 
 
 class TransactionalId:
@@ -130,7 +122,6 @@ class TransactionalId:
         self.enter(next_state)
 
     def enter(self, state: TransactionState) -> None:
-        """Set the state, regardless of the current one."""
         self.state = state
         self.is_ongoing = state is TransactionState.ONGOING
 
@@ -139,5 +130,5 @@ class TransactionalId:
         return self.producer_epoch == producer_epoch < LAST_EPOCH
 
     def allows(self, event: TransactionEvent) -> bool:
-        """Whether the table has a transition for the event from the current state."""
+        """Whether the event is legal in the current state."""
         return event in TRANSITIONS[self.state]

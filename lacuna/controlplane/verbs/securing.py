@@ -1,5 +1,7 @@
-"""AlterSecurity changes users, ACLs, quotas, delegation tokens, and configs of all brokers. ShareQuotas returns the
-part of each quota that an agent may grant its clients until it asks again.
+"""AlterSecurity and ShareQuotas.
+
+AlterSecurity changes users, ACLs, quotas, delegation tokens, and configs of all brokers. ShareQuotas returns the part
+of each quota that an agent may grant its clients until it asks again.
 
 Agents validate and authorize the requests of clients.
 """

@@ -15,7 +15,7 @@ _MINUTE_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """Bounds and delays of groups. Names end in the unit; `group_max_size` counts members. Raises SettingsError."""
+    """Bounds and delays of groups. Names end with the unit; `group_max_size` counts members. Raises SettingsError."""
 
     group_min_session_timeout_ms: int = setting(
         "group.min.session.timeout.ms",
@@ -91,7 +91,7 @@ class GroupSettings:
     new_member_join_timeout_ms: int = 5 * _MINUTE_MS
 
     def share_of(self, most: int) -> int:
-        """Return how much of a bound one principal may use."""
+        """Return how much of a bound a single principal may use."""
         return most * self.principal_max_percent // 100
 
     def __post_init__(self) -> None:

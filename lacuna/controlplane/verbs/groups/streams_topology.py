@@ -1,5 +1,4 @@
-"""Configures the topology of a streams group (KIP-1071): computes its tasks, and partition counts of its internal
-topics.
+"""Configures a streams group's topology (KIP-1071): computes its tasks and its internal topics' partition counts.
 
 The rules are Kafka's. A repartition topic without a given partition count gets the largest count among the
 subtopologies that write to it. Copartitioned topics get equal counts. A subtopology has as many tasks as the largest

@@ -1,4 +1,4 @@
-"""Assignments: sets of partitions that a member holds, is giving up, or should hold."""
+"""Assignments: sets of partitions that a member holds, should hold, or is giving up."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,7 +10,7 @@ NOTHING: Assignment = {}
 
 
 def read_assignment(rows: Iterable[TopicIdPartitions]) -> Assignment:
-    """Read an assignment from a message's rows, in which a topic may occur more than once."""
+    """Read an assignment from a message's rows, which may repeat a topic."""
     read: dict[bytes, set[int]] = {}
     for row in rows:
         if row.partitions:

@@ -55,8 +55,7 @@ class _Balance:
                         self._take(member_id, topic_id, partition)
 
     def spread_the_rest(self) -> None:
-        """Give free partitions to the subscribers with the fewest, starting with the topics that have few subscribers.
-        """
+        """Give free partitions to the subscribers with the fewest, starting with topics with few subscribers."""
         free = [each for each in self.topics if self.free[each] and self.subscribers[each]]
         takers: list[str] = []
         queue: list[tuple[int, str]] = []
