@@ -23,7 +23,7 @@ class Deadlines(Generic[Key]):
         self._by_key: dict[Key, int] = {}
         self._entered: dict[Key, int] = {}  # the time of the key's valid entry in the heap
         self._heap: list[tuple[int, Key]] = []
-        self._moved_ms = 0  # How much later all of these times are than the stored ones.
+        self._moved_ms = 0  # to be added to all stored times
 
     def __contains__(self, key: Key) -> bool:
         return key in self._by_key

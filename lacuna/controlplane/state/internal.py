@@ -30,7 +30,7 @@ from lacuna.controlplane.v1.group_records_pb2 import (
 )
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
-#: Tombstones are kept for delete.retention.ms, by default a day, up to this number in both topics together.
+#: Tombstones are kept for delete.retention.ms (a day by default), up to this many in both topics together.
 TOMBSTONES_MS: Final = 86_400_000
 MAX_TOMBSTONES: Final = 50_000
 

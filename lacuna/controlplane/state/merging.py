@@ -16,8 +16,7 @@ from lacuna.controlplane.state.partition import Partition
 _LIFETIME_MS: Final = 30_000
 #: An agent that has not requested the next range of a pass within this time has given up.
 _CLEANING_MS: Final = 60_000
-#: With five notes, each a quarter of the minimum age apart, records count as old enough with a delay of at most a
-#: quarter of that age.
+#: With five notes, a quarter of the minimum age apart, records count as old enough at most a quarter of that age late.
 _NOTES: Final = 5
 
 
@@ -31,7 +30,7 @@ class MergeTurn:
 
     def __init__(self) -> None:
         self._left: list[PartitionKey] = []
-        #: The numbers of runs, of their extents and of their bytes, in this round and in the last one.
+        #: The numbers of runs, extents and bytes, in this round and in the last one.
         self._now = (0, 0, 0)
         self._before: tuple[int, int, int] | None = None
 
@@ -42,7 +41,7 @@ class MergeTurn:
                 key = self._left.pop()
                 if key in partitions:
                     return key
-            # Before the first round, it is not known how many partitions are worth merging: perhaps all.
+            # Before the first round, all partitions are assumed to be worth merging.
             self._before = (len(partitions), 0, 0) if self._before is None else self._now
             self._now = (0, 0, 0)
             self._left = sorted(partitions, reverse=True)

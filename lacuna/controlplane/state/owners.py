@@ -23,7 +23,7 @@ class Owners(Generic[Name]):
         #: principal -> the bytes charged to it
         self.held: dict[str, int] = {}
         self.size = 0
-        self._owned = 0  # of all names in `held`
+        self._owned = 0  # the total of `held`
         self._kept: dict[Name, int] = {}
 
     def __contains__(self, name: Name) -> bool:

@@ -17,7 +17,7 @@ REMEMBERED_BATCHES: Final = 5  # as Kafka's producers assume: at most five batch
 
 
 #: The numbers remembered for each batch: base sequence, last sequence, base offset, append time (-1 unless
-#: LogAppendTime). The first two identify a repeated batch, and the answer to it consists of the others.
+#: LogAppendTime). The first two identify a repeated batch, and the others make up its answer.
 BATCH_NUMBERS: Final = 4
 _MOST_NUMBERS: Final = REMEMBERED_BATCHES * BATCH_NUMBERS
 
@@ -43,7 +43,7 @@ class ProducerWindow:
         self.producer_epoch = producer_epoch
         self.batches: array[int] = array("q")
         self.last_timestamp = -1
-        self.last_used_ms = -1  # not in any minute, even if the clock begins at 0
+        self.last_used_ms = -1  # in no minute, even if the clock begins at 0
 
     @property
     def last_sequence(self) -> int:
@@ -91,7 +91,7 @@ class Partition:
     def __init__(self, key: PartitionKey, history: History) -> None:
         self.key = key
         self.history = history
-        #: The maximum number of entries in the history, which is checked for every slice.
+        #: The maximum number of entries in the history, checked for every slice.
         self.settled_ms = history.settled_ms
         self.message = named(key)
         self.version = 1
@@ -100,15 +100,14 @@ class Partition:
         self.extents = ExtentTable()
         self.dead = DeadRanges()
         self.size_bytes = 0
-        #: The offset up to which keys were compacted, and the time from which another compaction is useful (0 for
-        #: never).
+        #: The offset up to which keys have been compacted, and when it is useful to compact again (0 for never).
         self.compacted_to = 0
         self.compact_again_ms = 0
         #: All records missing between the log start and this offset were not live when they were removed (see
         #: front.py).
         self.vacated_to = 0
-        #: 1 + the leader epoch that the last imported batch had in its source; 0 if it is not known. It shows whether
-        #: the source lost records.
+        #: 1 + the last imported batch's leader epoch in its source, or 0 if unknown. It shows whether the source lost
+        #: records.
         self.next_epoch = 0
         self.producers: dict[int, ProducerWindow] = {}
         #: producer id -> first offset of its ongoing transaction in this partition, ordered by offset. An OrderedDict

@@ -15,8 +15,7 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.unsettled import Unsettled, cut_of
 
-#: The maximum number of seconds that are remembered, and the maximum number of ends in all of them, at about 100 bytes
-#: each.
+#: The maximum number of seconds remembered, and of ends in all of them (about 100 bytes each).
 MOST_SECONDS: Final = 1024
 MOST_ENDS: Final = 50_000
 

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 from lacuna.controlplane.shared.security import Entity
 
-#: A share that its agent has not requested for this long becomes free.
+#: How long an agent keeps its share without requesting it again.
 _LIFETIME_MS: Final = 3_000
-#: The minimum share of every agent, as a fraction of an equal share. It allows the agent's next client to begin.
+#: The minimum share of each agent, as a fraction of an equal share, so that its next client can begin.
 _LEAST: Final = 0.1
 #: The factor by which the share of an agent whose clients do not wait exceeds its use.
 _HEADROOM: Final = 1.25
@@ -36,7 +36,7 @@ class Shares:
     def ask(
         self, counted: Counted, lease_id: int, used: float, is_short: bool, now_ms: int
     ) -> float:
-        """Return an agent's share (0 to 1). `used` is the part of the quota used per second; `is_short`, if clients wait."""
+        """Return an agent's share (0 to 1), given the part of the quota used per second and whether clients wait."""
         shares = self._kept.pop(counted, {})
         self._kept[counted] = shares  # the most recently used one is at the end
         if len(self._kept) > _MOST_KEPT:
@@ -66,6 +66,6 @@ def _target(own: _Share, others: list[_Share]) -> float:
         return max(least, (1.0 - sum(needs)) / waiting)
     if waiting > 1:
         return max(least, own.used * _HEADROOM)
-    # No client waits. The unneeded part is shared as well, so that some of it is available for a burst.
+    # No client waits. What is not needed is divided as well, so that some is available for a burst.
     needed = max(least, own.used * _HEADROOM)
     return max(least, needed + (1.0 - needed - sum(needs)) / count)

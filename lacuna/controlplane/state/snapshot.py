@@ -47,8 +47,8 @@ from lacuna.controlplane.v1.snapshot_pb2 import (
     UnsettledSnapshot,
 )
 
-# The formats of records and of snapshots. A number is increased when an earlier version would misread new content. The
-# earlier version then rejects the content rather than dropping unknown parts.
+# The formats of records and snapshots. A number is increased when earlier versions would misread new content, so that
+# they reject it instead of dropping the parts that they do not know.
 RECORD_FORMAT: Final = 1
 SNAPSHOT_FORMAT: Final = 1
 
@@ -124,7 +124,7 @@ def restore_part(state: State, part: bytes) -> None:
     message = StateSnapshot.FromString(part)
     if message.format_version > SNAPSHOT_FORMAT:
         raise LaterFormatError(
-            f"format {message.format_version}, but this version reads up to {SNAPSHOT_FORMAT}"
+            f"format {message.format_version}, but this version reads only formats up to {SNAPSHOT_FORMAT}"
         )
     _read_part(state, message)
 

@@ -56,7 +56,7 @@ class Lease:
     def __init__(self, lease_id: int, node_id: int, duration_ms: int = LEASE_DURATION_MS) -> None:
         self.lease_id = lease_id
         self.node_id = node_id
-        self.duration_ms = duration_ms  # its duration without a renewal
+        self.duration_ms = duration_ms  # how long it lasts without a renewal
         #: The answers to its last commits (a SegmentCommitted each, serialized), by sequence.
         self.recent: OrderedDict[int, bytes] = OrderedDict()
         self.forgotten_sequence = -1  # the highest sequence whose answer was dropped
@@ -89,7 +89,7 @@ class TopicState:
         """Replace the topic's own configs, and the ones set for all brokers."""
         self.own = dict(own)
         self.configs = {**defaults, **own}
-        #: The topic that it mirrors, or "" if it accepts records of producers.
+        #: The topic that it mirrors, or "" if it accepts producers' records.
         self.mirror_source = self.own.get(MIRROR_SOURCE, "")
 
     def message(self) -> Topic:
@@ -177,7 +177,7 @@ class State:
         self.retention_queue: list[PartitionKey] = []
         #: when the ages of records were last compared with retention.ms, by partition
         self.retention_ages: dict[PartitionKey, int] = {}
-        #: the time of the last tick; partitions that this tick did not see have been created since then
+        #: the time of the last tick; partitions that it did not see have been created since
         self.retention_ticked_ms: int | None = None
         # Volatile: the agents' shares of quotas.
         self.shares = Shares()

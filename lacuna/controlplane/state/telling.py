@@ -79,7 +79,7 @@ def _transaction_ended(state: State, command: Command | None, record: Transactio
 
 def _by_whom(command: Command | None) -> str:
     if command is None:
-        return "it took longer than its timeout"
+        return "it exceeded its timeout"
     if command.WhichOneof("verb") == "abort_txn":
         return "an operator requested it"
     return "its producer requested it"
@@ -112,7 +112,7 @@ def _group(state: State, _command: Command | None, record: GroupRecord) -> str:
 
 
 def _generation(state: State, record: GroupGeneration) -> str:
-    # The same generation is written a second time when a static member returns under another id.
+    # A generation is journalled a second time when a static member returns under a new id.
     before = state.groups.generations.get(record.group_id)
     if before is not None and before.generation_id == record.generation_id:
         return ""

@@ -10,8 +10,7 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 
-#: The last epoch (Short.MAX_VALUE) is reserved for fencing by the coordinator, as in Kafka: no producer is given it or
-#: may use it.
+#: The last epoch (Short.MAX_VALUE), which no producer may use: as in Kafka, the coordinator reserves it for fencing.
 EXHAUSTED_EPOCH: Final = 32766
 LAST_EPOCH: Final = 32767
 
@@ -92,7 +91,7 @@ class TransactionalId:
         self.transactional_id = transactional_id
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
-        #: An InitProducerId with this epoch is a retry, and gets the current epoch once more (KIP-360).
+        #: An InitProducerId with this epoch is a retry, and gets the current epoch again (KIP-360).
         self.last_producer_epoch = NO_PRODUCER_EPOCH
         self.previous_producer_id = NO_PRODUCER_ID
         self.transaction_timeout_ms = 0
@@ -103,8 +102,7 @@ class TransactionalId:
         self.start_time_ms = NO_TIMESTAMP
         self.last_update_ms = 0
         self.log_offset = 0  # of its newest record in __transaction_state
-        #: With TV2, EndTxn with this producer id and epoch is a retry of the EndTxn that returned the current ones
-        #: (S5).
+        #: With TV2, an EndTxn with this producer id and epoch retries the one that returned the current ones (S5).
         self.ended_producer_id = NO_PRODUCER_ID
         self.ended_producer_epoch = NO_PRODUCER_EPOCH
         self.is_ended_by_coordinator = False  # ended by a timeout or an operator

@@ -20,10 +20,10 @@ from lacuna.controlplane.state.partition import Partition
 #: The offsets [first, end) from a transaction's first record to its last, by partition.
 Spans: TypeAlias = Mapping[PartitionKey, tuple[int, int]]
 
-#: The maximum number of spans that are remembered after settling, unless there are more partitions. Twice that number
-#: triggers the next settling, which then takes about 40 ms.
+#: The maximum number of spans remembered after settling, unless there are more partitions. Twice as many trigger the
+#: next settling, which then takes about 40 ms.
 MOST_SPANS: Final = 10_000
-#: The minimum number of spans for which settling is worth its time.
+#: The minimum number of spans worth settling.
 _FEWEST_SPANS: Final = 256
 
 

@@ -22,14 +22,14 @@ class ProducerSettings:
         "producer.windows.max",
         1_000_000,
         "The maximum number of idempotence windows in all partitions together. Each producer has one in each partition "
-        "that it writes to. Beyond this bound, the windows that were unused for longest are dropped.",
+        "that it writes to. Beyond this bound, the least recently used windows are dropped.",
         least=1,
     )
     partition_producer_windows_max: int = setting(
         "partition.producer.windows.max",
         100_000,
-        "The maximum number of idempotence windows in one partition. Beyond this bound, the windows that were unused "
-        "for longest are dropped.",
+        "The maximum number of idempotence windows in one partition. Beyond this bound, the least recently used "
+        "windows are dropped.",
         least=1,
     )
 
@@ -48,7 +48,7 @@ class Windows:
     def __init__(self) -> None:
         self.settings = ProducerSettings()
         self.count = 0
-        #: Volatile: partitions that got a new window since their windows were last counted.
+        #: Volatile: partitions that have received a new window since their windows were last counted.
         self.grown: dict[PartitionKey, None] = {}
         self._by_minute: dict[int, dict[ProducerWindow, None]] = {}
         self._gone: list[dict[int, ProducerWindow]] = []

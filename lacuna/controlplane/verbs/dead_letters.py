@@ -49,19 +49,18 @@ from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 from lacuna.logstore.segments.hot import lease_of
 
-#: How long a group's letters are reserved for the agent that has planned them.
+#: How long a group's letters are reserved for the agent that requested a plan.
 _HELD_MS: Final = 10_000
-#: The session and time for a group whose letters no agent has planned.
+#: The reservation of a group whose letters have not been planned: session and time.
 _NOT_HELD: Final = None, 0
-#: The outcomes to count if `slice` does not refer to a slice: the letters cannot be written, or the records do not
-#: exist.
+#: What to count for values of `slice` without a slice: the letters cannot be written, or the records do not exist.
 _OUTCOMES: Final = {-1: "lost", -2: ""}
 _MOST_LETTERS: Final = 500
 _MOST_BYTES: Final = 8 << 20
 
 
 class _Unusable(Exception):
-    """The reason, in Kafka's words, why a group cannot use its dead-letter queue."""
+    """The group cannot use its dead-letter queue, for the reason in the message."""
 
 
 def plan_dead_letters(turn: Turn, _command: PlanDeadLetters) -> Reply:
@@ -124,11 +123,11 @@ def _queue_of(turn: Turn, group_id: str) -> tuple[str, TopicState | None]:
         )
     if topic is not None and topic.configs.get(DEAD_LETTERS) != "true":
         raise _Unusable(
-            f"share group {group_id}: set {DEAD_LETTERS} of topic {name} to true, so that it may be a dead-letter queue"
+            f"share group {group_id}: set {DEAD_LETTERS} to true on topic {name} so that it can be a dead-letter queue"
         )
     if topic is not None and topic.mirror_source:
         raise _Unusable(
-            f"share group {group_id}: its dead-letter queue {name} mirrors another topic"
+            f"share group {group_id}: its dead-letter queue {name} is a mirror: choose a different topic"
         )
     return name, topic
 

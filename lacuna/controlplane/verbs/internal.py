@@ -46,7 +46,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 #: How long the lists for readers are kept after the last read.
 LISTED_MS: Final = 60_000
-#: The maximum number of bytes in an answer, and the maximum number of entries of a partition that a command examines.
+#: The maximum size of an answer in bytes, and the maximum number of entries that a command examines in a partition.
 #: This takes about ten milliseconds, during which nothing else is decided.
 _MAX_BYTES: Final = 64 << 10
 _MAX_ENTRIES: Final = 1_000

@@ -17,10 +17,10 @@ from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 from lacuna.logstore.segments.hot import is_hot
 
-#: Two rounds for hot extents begin within the age that records must have.
+#: How many rounds for hot extents begin within the minimum age of records.
 _PAUSES_AN_AGE: Final = 2
-#: The number of extents that can be examined in the time that it takes to plan one (unless segments are avoided), and
-#: the number that can be planned in the time that a visit takes.
+#: How many extents can be examined in the time it takes to plan one (unless segments are avoided), and how many can be
+#: planned in the time of a visit.
 _EXAMINED_AT_ONCE: Final = 64
 _EXTENTS_A_VISIT: Final = 8
 
@@ -42,7 +42,7 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
     visited: set[PartitionKey] = set()
     while not planner.is_full and len(visited) < len(state.partitions):
         key = state.merge_turn.next(state.partitions)
-        # Then the next round has begun, with partitions that did not exist when this one did.
+        # A key recurs if the next round has begun, because partitions were created during this one.
         if key in visited:
             break
         visited.add(key)

@@ -31,7 +31,7 @@ def end_txn(turn: Turn, command: EndTxn) -> Reply:
     decide = _end_bumping if command.bumps_epoch else _end_plainly
     try:
         if command.lease_id and command.lease_id not in state.leases:
-            # The agent may have delayed the command for a long time; with TV1, it would still look valid.
+            # The agent may have delayed the command for a long time, and with TV1, it would still look valid.
             raise Refused(ErrorCode.NOT_COORDINATOR)
         if not command.transactional_id:
             raise Refused(ErrorCode.INVALID_REQUEST)
@@ -180,7 +180,7 @@ def replay_transaction_ended(state: State, record: TransactionEnded, now_ms: int
     else:
         found.start_time_ms = now_ms  # as Kafka does when it aborts an empty transaction
     found.apply(event)
-    # The coordinator's own epoch stands for the previous one, which is the last that the producer had.
+    # The producer never had the coordinator's own epoch: its last epoch is the one before that.
     ended = (found.producer_id, min(found.producer_epoch, EXHAUSTED_EPOCH))
     has_moved = ended != (record.next_producer_id, record.next_producer_epoch)
     if has_moved:

@@ -120,7 +120,7 @@ def miss(state: State, lease_ids: Iterable[int], now_ms: int) -> None:
     for lease_id in lease_ids:
         node_id = state.leases[lease_id].node_id
         if node_id != NO_NODE:
-            state.missed.discard(node_id)  # set anew, so that it is last in the order
+            state.missed.discard(node_id)  # so that `set` puts it last in the order
             state.missed.set(node_id, now_ms + MISSED_MS)
 
 

@@ -59,7 +59,7 @@ def _initialize(turn: Turn, command: InitProducerId) -> ProducerInitialized:
         raise Refused(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
     if (command.producer_id < 0) != (command.producer_epoch < 0):
         raise Refused(
-            ErrorCode.INVALID_REQUEST, "a producer id and its epoch must be given together"
+            ErrorCode.INVALID_REQUEST, "a producer id and its epoch must be sent together"
         )
     if not 0 < command.transaction_timeout_ms <= TRANSACTION_MAX_TIMEOUT_MS:
         raise Refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
@@ -97,7 +97,7 @@ def _reinitialize(
     is_retry = command.producer_epoch == found.last_producer_epoch and (is_same or is_rolled_over)
     if not is_retry or found.is_ongoing:
         raise Refused(ErrorCode.PRODUCER_FENCED)
-    if found.producer_epoch >= LAST_EPOCH:  # taken by the coordinator
+    if found.producer_epoch >= LAST_EPOCH:  # used by the coordinator
         _bump(state, found, record, last_producer_epoch=found.last_producer_epoch)
         return
     _fill(

@@ -50,7 +50,7 @@ from lacuna.controlplane.verbs.verb import Verb
 #: The maximum number of open transactions in an answer.
 _MOST_HOLDERS: Final = 100
 
-#: All of Kafka's states of transactions, including those that do not occur in Lacuna because the flip is one step.
+#: All of Kafka's transaction states, including those that Lacuna does not have because the flip is one step.
 KNOWN_STATES = frozenset(
     (
         "Empty",
@@ -263,10 +263,10 @@ def read_hot(_turn: Turn, _command: ReadHot) -> None:
 
 
 def _needs_of_hot(_command: ReadHot, _state: State) -> Iterator[Need]:
-    # A segment has records of several topics, and a job that may read only some of them gets all of its bytes. It could
-    # read the same bytes in the bucket, where every segment would be if there were no hot segments: ACLs do not
-    # restrict a job's credentials for the bucket, and the bytes of encrypted objects are encrypted in this answer as
-    # well (docs/security.md). A job that reads no topic at all has no use for these bytes.
+    # A segment has records of several topics, and a job that may read only some of them receives all of its bytes.
+    # But other segments are in the bucket, where the job could read them just as well: ACLs do not restrict its
+    # credentials for the bucket, and encrypted objects stay encrypted in this answer (docs/security.md). A job that
+    # may not read any topic has no use for these bytes.
     yield Need((Operation.READ,), ResourceType.TOPIC, None)
 
 

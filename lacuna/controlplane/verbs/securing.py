@@ -29,7 +29,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 #: How often the control plane searches for expired tokens; agents reject them at once.
 _EXPIRY_CHECK_MS: Final = 60_000
-#: The maximum use of a quota that an agent may report: in a burst, the use may exceed one second's worth.
+#: The highest use of a quota that an agent may report. In a burst, it may exceed one second's worth.
 _MOST_USED: Final = 100.0
 
 

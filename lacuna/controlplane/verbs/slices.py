@@ -281,8 +281,8 @@ class _Draft:
     most_added: (
         cython.Py_ssize_t
     )  # an upper bound on the partitions that join transactions in this segment
-    lacks_room: cython.bint  # there may be no room for that number of partitions
-    added: dict  # producer id -> partitions that join its transaction, noted where there may be no room
+    lacks_room: cython.bint  # there may be no room for that many partitions
+    added: dict  # producer id -> partitions that join its transaction, recorded only if room may be lacking
     added_count: cython.Py_ssize_t
     # Adjacent batches usually belong to the same producer, so the results for the last producer are kept:
     checked_id: (
@@ -290,7 +290,7 @@ class _Draft:
     )  # this producer may write to any partition, in this epoch and with these flags
     checked_epoch: cython.longlong
     checked_flags: cython.longlong
-    owner_id: cython.longlong  # this producer has this transaction
+    owner_id: cython.longlong  # the producer of `owned_transaction`
     owned_transaction: cython.longlong
     recorded: _Target  # SegmentRecorded.slices
     extent_rows: _Target
@@ -840,7 +840,7 @@ class _Replay:
     producers: dict
     watched: dict
     changes: list
-    add_delta: object  # all deltas of the commit are in one message, so that they share its memory
+    add_delta: object  # all deltas of a commit are in one message, to share its memory
     now_ms: cython.longlong
     next_second_ms: object
     extents: _Source

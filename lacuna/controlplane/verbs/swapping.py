@@ -179,8 +179,7 @@ def _judge_swap(
     start, stop = partition.extents.range_of(swap.first_offset, swap.end_offset)
     is_empty = start == stop
     if is_known or is_empty:
-        # An empty range has nothing to replace. Either a swap without new extents was already done, or retention
-        # emptied it.
+        # An empty range has been emptied by an earlier swap without new extents, or by retention.
         is_done = stop - start == len(swap.extents.sizes)
         is_done = is_done and partition.extents.slice(start, stop) == swap.extents
         return ErrorCode.NONE if is_done else ErrorCode.PLAN_STALE

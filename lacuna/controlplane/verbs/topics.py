@@ -317,8 +317,8 @@ def _add_partitions(state: State, topic: TopicState, count: int, now_ms: int) ->
     for index in range(len(topic.partitions), count):
         key = (topic.topic_id, index)
         partition = Partition(key, history_of(key, next_second_ms(now_ms)))
-        # A partition that is created with its topic has no history before that time. A partition that is added to an
-        # existing topic had no records at any earlier time.
+        # A partition that is created with its topic has no history before that. A partition added to an existing topic
+        # counts as empty at all earlier times.
         partition.history.begin_empty(now_ms // 1000 if is_new else 0)
         topic.partitions.append(partition)
         state.partitions[partition.key] = partition

@@ -81,7 +81,7 @@ class LiveGroup:
     has_new_member: bool = False
     # An operator deleted its last offset. As in Kafka, the group exists until the next check for expired offsets.
     is_emptied: bool = False
-    # A lower bound of all deadlines; heartbeats move deadlines later without changing it.
+    # A lower bound on all deadlines. Heartbeats move deadlines later without changing it.
     due_ms: int | None = None
     # How much of `LiveGroups.moved_ms` has been applied to the deadlines.
     moved_ms: int = 0

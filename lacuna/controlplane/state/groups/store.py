@@ -50,13 +50,13 @@ class Groups:
     live_consumers: dict[str, LiveConsumerGroup] = field(default_factory=dict)
     live_streams: dict[str, LiveStreamsGroup] = field(default_factory=dict)
     resolver: Resolver = field(default_factory=Resolver)
-    #: The numbers of share groups' records by what was decided about them, for metrics.
+    #: Counts of share groups' records by the decision about them, for metrics.
     shared: Counter[str] = field(default_factory=Counter)
     #: When the first lock of each share group ends.
     locks: Deadlines[str] = field(default_factory=Deadlines)
     #: Share groups with records that wait for their dead-letter queue.
     dying: set[str] = field(default_factory=set)
-    #: For each share group, the session that writes its dead letters, and until when, so that two agents do not write
+    #: The session that has reserved each share group's dead letters, and until when, so that two agents do not write
     #: the same letters. Groups with later times are planned after the others.
     buriers: dict[str, tuple[object, int]] = field(default_factory=dict)
     # Derived from the above: the bytes of each group without its offsets, and of all groups.

@@ -50,7 +50,7 @@ def alter_group_configs(turn: Turn, command: AlterGroupConfigs) -> Reply:
     if not before and not turn.groups.has_room(command.group_id, size, turn.principal):
         return _refuse(
             ErrorCode.POLICY_VIOLATION,
-            "Groups use all of groups.max.bytes, or all of a principal's share of it: delete some groups.",
+            "Groups have used up groups.max.bytes, or a principal's share (principal.max.percent): delete some groups.",
         )
     if configs != before and not command.validate_only:
         record = GroupConfigs(group_id=command.group_id, configs=configs)

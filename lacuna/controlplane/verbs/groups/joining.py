@@ -32,8 +32,8 @@ from lacuna.controlplane.verbs.groups.rebalance import (
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-#: The maximum number of characters of a client's own name in its member id: before JoinGroup v6, strings have at most
-#: 32767 bytes.
+#: The maximum number of characters of an instance id or client id in a member id: before JoinGroup v6, strings hold at
+#: most 32767 bytes.
 _LONGEST_NAME: Final = 1000
 
 

@@ -84,7 +84,7 @@ def make_share_group(turn: Turn, group_id: str) -> None:
     if not turn.groups.has_room(group_id, SIZE_OF_NAME + len(group_id), turn.principal):
         raise Refused(
             ErrorCode.POLICY_VIOLATION,
-            "Groups use all of groups.max.bytes, or all of a principal's share of it: delete some groups.",
+            "Groups have used up groups.max.bytes, or a principal's share (principal.max.percent): delete some groups.",
         )
     _keep(turn, Draft(group_id, None))
 

@@ -63,7 +63,7 @@ from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-#: The approximate maximum number of runs of a group that one step changes when locks end or members leave.
+#: About how many of a group's runs one step changes at most when locks end or members leave.
 _MOST_RUNS: Final = 10_000
 _GAP, _ACCEPT, _RELEASE, _REJECT, _RENEW = range(5)
 _NOT_ACQUIRED: Final = "The batch cannot be acknowledged. The batch is not in the acquired state."
@@ -335,7 +335,7 @@ def _acquire(
         progress.end_offset = max(progress.end_offset, taken[-1].end_offset)
         progress.paint(taken, "acquired")
     elif not progress.runs and not left.is_over:
-        # Only holes lie before the bound, and they are finished.
+        # There are only holes before the bound, which need no acknowledgement.
         progress.begin_at(_bound(terms, partition))
     answer.acquired.extend(
         AcquiredRecords(

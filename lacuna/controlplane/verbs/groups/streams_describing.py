@@ -131,8 +131,8 @@ def _take_description(turn: Turn, command: DescribeTopology) -> None:
     if size > LARGEST_DESCRIPTION or not has_room:
         raise Refused(
             ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED,
-            f"The description has {size} bytes. At most {LARGEST_DESCRIPTION} bytes are kept, if there is room"
-            " (groups.max.bytes, principal.max.percent).",
+            f"The description has {size} bytes, but there is room for at most {LARGEST_DESCRIPTION} bytes, or fewer if"
+            " groups take up much of groups.max.bytes (principal.max.percent).",
         )
     draft.step.described.topology_epoch = command.topology_epoch
     draft.step.described.description = command.description

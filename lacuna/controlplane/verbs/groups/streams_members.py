@@ -72,11 +72,10 @@ from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-_SAME: Final = -1  # this value means that the rebalance timeout did not change
-#: The maximum number of changelog offsets that all members of a group together may report: enough for several copies of
-#: each task.
+_SAME: Final = -1  # the rebalance timeout is unchanged
+#: The maximum number of changelog offsets from all members of a group together: enough for several copies of each task.
 MOST_OFFSETS: Final = 10 * MOST_TASKS
-#: How long a member that was asked to describe the topology has to do so before another one is asked.
+#: How long a member has to describe the topology when asked, before a different member is asked.
 _ASK_AGAIN_MS: Final = 60_000
 
 
@@ -196,7 +195,7 @@ class _Beat:
         self._take_offsets(live)
         self._grow(live, has_changed=self._take_configs() or has_changed, is_empty=is_empty)
         if command.member_epoch in (self.before.current.member_epoch, JOINING_EPOCH):
-            # Otherwise, it has to receive its last step first, or it might be two epochs behind.
+            # Otherwise, it must first receive its last step, or it might be two epochs behind.
             assigned = draft.step.assignment_epoch
             draft.put(reconcile(draft.group, draft.members[member.member_id], assigned, self.owned))
         if command.shuts_down and not draft.step.shut_down_by:
@@ -306,9 +305,9 @@ class _Beat:
         if is_full or not groups.has_room(draft.group_id, growth, self.turn.principal):
             raise Refused(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"A streams group keeps at most {largest} bytes, all groups together keep at most"
-                f" {groups.settings.groups_max_bytes} bytes (groups.max.bytes), and the groups of one principal at most"
-                f" {groups.settings.principal_max_percent} % of that (principal.max.percent): delete some groups.",
+                f"There is no room left: a streams group may store {largest} bytes, all groups together"
+                f" {groups.settings.groups_max_bytes} bytes (groups.max.bytes), and one principal's groups"
+                f" {groups.settings.principal_max_percent} % of that (principal.max.percent). Delete some groups.",
             )
 
     def _configure(self, live: LiveStreamsGroup) -> bool:
@@ -559,7 +558,7 @@ def _leave(turn: Turn, command: StreamsGroupHeartbeat) -> StreamsGroupHeartbeatA
     if command.shuts_down and not draft.step.shut_down_by:
         draft.step.shut_down_by = member_id
     if command.member_epoch == LEAVING_STATIC_EPOCH:
-        # Its session continues: until the session ends, the member can come back, and keeps its tasks.
+        # The member can come back until its session ends, and keeps its tasks until then.
         assigned = member.current.assigned
         current = replace(
             member.current,

@@ -52,7 +52,7 @@ def check_topology(topology: StreamsTopology) -> None:
         raise invalid(f"The topology epoch is {topology.epoch}, but must not be negative.")
     if topology.ByteSize() > LARGEST_TOPOLOGY:
         raise invalid(
-            f"A topology may have at most {LARGEST_TOPOLOGY} bytes. Divide the application."
+            f"A topology may have at most {LARGEST_TOPOLOGY} bytes. Split the application."
         )
     ids = {each.subtopology_id for each in topology.subtopologies}
     if len(ids) < len(topology.subtopologies):
@@ -67,7 +67,7 @@ def check_topology(topology: StreamsTopology) -> None:
     if len(ids) > MOST_SUBTOPOLOGIES or count > MOST_TOPICS:
         raise invalid(
             f"A topology may have at most {MOST_SUBTOPOLOGIES} subtopologies and name {MOST_TOPICS}"
-            f" topics, but this one has {len(ids)} subtopologies and names {count} topics. Divide the application."
+            f" topics, but this one has {len(ids)} subtopologies and names {count} topics. Split the application."
         )
     for each in topology.subtopologies:
         _check_subtopology(each)
@@ -121,7 +121,7 @@ def configure(topology: StreamsTopology, find: Find) -> Configured:
     total = sum(each.task_count for each in subtopologies.values())
     if total > MOST_TASKS:
         raise invalid(
-            f"The topology has {total} tasks, but a streams group can have at most {MOST_TASKS}. Divide the"
+            f"The topology has {total} tasks, but a streams group can have at most {MOST_TASKS}. Split the"
             " application, or give its topics fewer partitions."
         )
     problem = None

@@ -29,7 +29,7 @@ class LiveConsumerGroup:
     deadlines: dict[tuple[str, Deadline], int] = field(default_factory=dict)
     # Member id → the number of the session over which its last heartbeat was answered.
     answered_over: dict[str, int] = field(default_factory=dict)
-    # A lower bound of all deadlines. Heartbeats move deadlines later without changing it.
+    # A lower bound on all deadlines. Heartbeats move deadlines later without changing it.
     due_ms: int | None = None
     # How much of `LiveGroups.moved_ms` has been applied to the deadlines.
     moved_ms: int = 0

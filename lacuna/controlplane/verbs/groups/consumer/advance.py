@@ -44,7 +44,7 @@ def take_account(turn: Turn, draft: Draft, *, has_changed: bool) -> None:
     draft.topics = topics
     draft.topics_version = version
     if not draft.members:
-        draft.assignment_epoch = draft.group_epoch  # nobody waits for an assignment
+        draft.assignment_epoch = draft.group_epoch  # no member waits for an assignment
 
 
 def assign_if_stale(turn: Turn, draft: Draft) -> None:
@@ -92,7 +92,7 @@ def keep(turn: Turn, draft: Draft) -> LiveConsumerGroup:
         new = LiveConsumerGroup(moved_ms=turn.groups.live.moved_ms)
         live = turn.groups.live_consumers[draft.group_id] = new
     else:
-        # After a restart, this may be the first use of the group. The first use begins the sessions of all members.
+        # After a restart, this may be the group's first use, which starts the sessions of all members.
         live = turn.groups.open_consumer(draft.base, turn.now_ms)
     if draft.topics_version is not None:
         live.topics_version = draft.topics_version

@@ -18,7 +18,7 @@ from lacuna.controlplane.state.groups.consumer.subscriptions import TopicCounts
 class Subscriber:
     member_id: str
     group_instance_id: str
-    topics: TopicCounts  # the topics that it subscribed to
+    topics: TopicCounts  # its subscription
     target: Assignment
 
 

@@ -68,8 +68,7 @@ def _to_consumer(
     name = group.protocol_name if group.protocol_name in names else names[0]
     subscription = embedded.read_subscription(member.metadata_of(name))
     assigned = ids_of(turn, embedded.read_assignment(member.assignment))
-    # Clients made these assignments, so two members may have the same partition. In a consumer group, it has only one
-    # owner.
+    # Clients made these assignments, so two members may have the same partition. A consumer group allows only one.
     own: dict[bytes, frozenset[int]] = {}
     for topic_id, partitions in assigned.items():
         free = frozenset(each for each in partitions if (topic_id, each) not in taken)

@@ -98,16 +98,16 @@ def put_within_bounds(turn: Turn, draft: Draft, member: Member) -> None:
     if draft.metadata_size > max(before, largest):
         raise Refused(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The subscriptions of all members of the consumer group may have at most {largest} "
-            "bytes. Subscribe to fewer topics, or use SubscribedTopicRegex.",
+            f"The subscriptions of a consumer group's members may take at most {largest} bytes in total. "
+            "Subscribe to fewer topics, or use SubscribedTopicRegex.",
         )
     more = draft.metadata_size - before + (0 if is_known else SIZE_OF_NAME)
     if not turn.groups.has_room(draft.group_id, more, turn.principal):
         raise Refused(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"All groups together keep at most {turn.groups.settings.groups_max_bytes} bytes"
-            f" (groups.max.bytes), and the groups of one principal at most"
-            f" {turn.groups.settings.principal_max_percent} % of that (principal.max.percent): delete some groups.",
+            f"There is no room left: all groups together may store {turn.groups.settings.groups_max_bytes} bytes"
+            " (groups.max.bytes), and one principal's groups"
+            f" {turn.groups.settings.principal_max_percent} % of that (principal.max.percent). Delete some groups.",
         )
 
 

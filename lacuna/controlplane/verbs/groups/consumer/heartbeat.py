@@ -52,9 +52,9 @@ from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-_SAME = -1  # this value means that the rebalance timeout did not change
-#: The maximum number of bytes of the topic names that a member subscribes to. Kafka's bound is max.message.bytes, since
-#: Kafka keeps the names in one record.
+_SAME = -1  # the rebalance timeout is unchanged
+#: The maximum size in bytes of the topic names in a subscription. In Kafka, which keeps the names in one record, it is
+#: max.message.bytes.
 _LARGEST_SUBSCRIPTION = 1 << 20
 
 
@@ -92,8 +92,8 @@ def _check(command: ConsumerGroupHeartbeat) -> None:
     if sum(len(name) + 1 for name in command.topic_names) > _LARGEST_SUBSCRIPTION:
         raise Refused(
             ErrorCode.INVALID_REQUEST,
-            f"SubscribedTopicNames has {len(command.topic_names)} names, which exceed "
-            f"{_LARGEST_SUBSCRIPTION} bytes. Subscribe with SubscribedTopicRegex.",
+            f"The {len(command.topic_names)} names in SubscribedTopicNames exceed {_LARGEST_SUBSCRIPTION} bytes. "
+            "Use SubscribedTopicRegex instead.",
         )
     assignor = command.server_assignor
     if command.HasField("server_assignor") and assignor not in ASSIGNORS:
@@ -139,7 +139,7 @@ def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
     if command.member_epoch == before.current.member_epoch:
         known = draft.members[member_id]
         draft.put(reconcile(known, draft.assignment_epoch, draft.owners, owned))
-    # Otherwise, it has to receive its last step first, or it might be two epochs behind.
+    # Otherwise, it must first receive its last step, or it might be two epochs behind.
     return _end(turn, draft, command, before, has_heard=has_heard)
 
 
@@ -243,7 +243,7 @@ def _check_regex(before: Member, member: Member) -> None:
     if compile_pattern(topic_regex) is None:
         raise Refused(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{topic_regex[:100]}` is not a valid regular expression of RE2.",
+            f"SubscribedTopicRegex `{topic_regex[:100]}` is not a valid RE2 regular expression.",
         )
 
 
@@ -255,7 +255,7 @@ def _leave(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbea
     draft = Draft(command.group_id, finding.find_group(turn, command.group_id))
     member = finding.find_member(draft, command.member_id, command.group_instance_id)
     if command.member_epoch == LEAVING_STATIC_EPOCH:
-        # Its session continues: until the session ends, the member can come back, and keeps its partitions.
+        # The member can come back until its session ends, and keeps its partitions until then.
         current = replace(member.current, member_epoch=LEAVING_STATIC_EPOCH, revoking={})
         draft.put(replace(member, current=current))
         keep(turn, draft)
