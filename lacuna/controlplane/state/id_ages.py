@@ -1,4 +1,4 @@
-"""The ages of producer ids, to the hour."""
+"""The ages of producer ids, accurate to the hour."""
 
 from array import array
 from bisect import bisect_right

@@ -197,7 +197,7 @@ class InternalTopics:
         self._bury(OFFSETS_NUMBER, OffsetKey(group_id, partition), tombstone)
 
     def hold_back(self, now_ms: int) -> None:
-        """After the clock was set back to `now_ms`, move all later times to `now_ms`."""
+        """Move times after `now_ms` to `now_ms`, because the clock was set back."""
         for kept in self.group_records.values():
             for key, stamp in kept.items():
                 kept[key] = stamp._replace(at_ms=min(stamp.at_ms, now_ms))

@@ -116,7 +116,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset of the oldest ongoing transaction, or the high watermark if there is none (S3).
+        """The first offset of the oldest ongoing transaction, or without one the high watermark (S3).
 
         It is never below the log start.
         """

@@ -93,7 +93,7 @@ class _Columns:
 
 
 class References:
-    """References of extents to segments, as columns of equal length."""
+    """References from extents to segments, as columns of equal length."""
 
     __slots__ = ("lease_ids", "sequences")
 
@@ -118,7 +118,7 @@ class References:
 
 
 class SegmentRows:
-    """Segments as columns of equal length, ordered by lease id and sequence."""
+    """Segments ordered by lease id and sequence, as columns of equal length."""
 
     __slots__ = ("lease_ids", "live_extents", "sequences", "sizes")
 
@@ -176,7 +176,7 @@ class SegmentTable:
                 )
 
     def add_rows(self, found: SegmentRows) -> None:
-        """Add the next batch of segments that `rows` yielded."""
+        """Add the next segments that `rows` yielded."""
         start, end = 0, len(found.lease_ids)
         while start < end:
             lease_id = found.lease_ids[start]
@@ -239,7 +239,7 @@ class SegmentTable:
                 self.replaced[key] = now_ms
 
     def hold_back(self, now_ms: int) -> None:
-        """After the clock was set back to `now_ms`, move all later times to `now_ms`."""
+        """Move times after `now_ms` to `now_ms`, because the clock was set back."""
         for key, replaced_ms in self.replaced.items():
             self.replaced[key] = min(replaced_ms, now_ms)
 

@@ -1,8 +1,8 @@
 """Divides a cluster's quotas among its agents. Volatile, since each agent asks again every second.
 
-A quota applies to the whole cluster. An agent whose clients wait gets a larger share, up to what the others leave. An
-agent whose clients use little keeps slightly more than they use. No part of an agent's share goes to the others before
-the agent has asked again, so the shares never exceed the quota.
+A quota applies to the whole cluster. An agent whose clients wait receives a larger share, up to what the others leave.
+An agent whose clients use little keeps slightly more than they use. No part of an agent's share goes to the others
+before the agent has asked again, so the shares never exceed the quota.
 """
 
 from typing import Final, NamedTuple

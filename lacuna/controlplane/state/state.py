@@ -118,8 +118,6 @@ def size_of_transactional_id(transactional_id: str) -> int:
 
 
 class State:
-    """The state machine's state."""
-
     def __init__(self) -> None:
         self.cluster_id = ""
         self.clock_ms = 0
@@ -265,7 +263,7 @@ class State:
 
     @property
     def topic_defaults(self) -> Mapping[str, str]:
-        """The topic configs that were set for all brokers."""
+        """The topic configs set for all brokers."""
         return topic_defaults(self.security.configs)
 
     # Watching.

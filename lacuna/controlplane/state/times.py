@@ -26,7 +26,7 @@ def pause(state: State, by_ms: int) -> None:
 
 
 def hold_back(state: State, now_ms: int) -> None:
-    """After the clock was set back to `now_ms`, move all later durable times to `now_ms`."""
+    """Move durable times after `now_ms` to `now_ms`, because the clock was set back."""
     for lease_id, ended_ms in state.ended_leases.items():
         state.ended_leases[lease_id] = min(ended_ms, now_ms)
     state.segments.hold_back(now_ms)

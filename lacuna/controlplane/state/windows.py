@@ -1,4 +1,4 @@
-"""All idempotence windows, by the minute of their last use, and their bounds (S8, S10)."""
+"""All idempotence windows by the minute of their last use, and the bounds on them (S8, S10)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

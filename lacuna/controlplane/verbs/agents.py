@@ -1,4 +1,4 @@
-"""The leases of agents and jobs: RegisterAgent, OpenLease, RenewLease, ReleaseLease."""
+"""Leases of agents and jobs: RegisterAgent, OpenLease, RenewLease, ReleaseLease."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -149,7 +149,7 @@ def used_late(turn: Turn, lease_ids: Iterable[int]) -> None:
 
 
 def tick_leases(turn: Turn) -> None:
-    """End overdue leases. A lease not renewed since the control plane started gets its full duration first."""
+    """End overdue leases. A lease not renewed since the control plane started first receives its full duration."""
     state = turn.state
     for lease_id, lease in state.leases.items():
         if lease_id not in state.lease_deadlines:

@@ -1,4 +1,4 @@
-"""CommitSegment: a verdict for every batch (S1, S4, S10), and the extents of the accepted batches.
+"""CommitSegment: decides every batch (S1, S4, S10), and assigns accepted batches to extents.
 
 lacuna.controlplane.verbs.slices processes each slice.
 """
@@ -26,7 +26,7 @@ from lacuna.logstore.segments.hot import MOST_HOT_BYTES, is_hot, lease_of
 
 
 def commit_segment(turn: Turn, command: CommitSegment) -> Reply:
-    """Decide a commit. A segment that is committed again gets the original answer."""
+    """Decide a commit. A segment that is committed again receives the original answer."""
     known = answered(turn, command.segment, lease_of(command.segment.lease_id))
     return _decide(turn, command) if known is None else Reply(segment_committed=known)
 

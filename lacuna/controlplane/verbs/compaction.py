@@ -216,7 +216,7 @@ def _is_joinable(partition: Partition, small_bytes: int, index: int) -> bool:
 
 
 def _with_small_neighbours(partition: Partition, small_bytes: int, run: _Run, bounds: _Run) -> _Run:
-    """Extend a run by adjacent small extents, which may have a small neighbour once the dead extents are gone."""
+    """Extend a run by adjacent small extents, which may gain small neighbours once the dead extents are gone."""
     sizes = partition.extents.sizes
     (start, stop), (first, end) = run, bounds
     if start > first and sizes[start - 1] < small_bytes:

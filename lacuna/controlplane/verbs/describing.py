@@ -21,7 +21,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 class Totals(NamedTuple):
-    """Totals for the whole cluster. `partitions_blocked` are those with records that wait for a transaction."""
+    """Totals for the whole cluster. `partitions_blocked` counts those where records wait for a transaction."""
 
     extents: int
     objects: int

@@ -57,8 +57,8 @@ from lacuna.logstore.segments.hot import lease_of
 def delete_records(turn: Turn, command: DeleteRecords) -> Reply:
     """Move log starts up to the given offsets; -1 stands for the high watermark.
 
-    An offset above the high watermark gets OFFSET_OUT_OF_RANGE, and one below the log start changes nothing. Without
-    "delete" in cleanup.policy, the answer is POLICY_VIOLATION, as in Kafka.
+    An offset above the high watermark fails with OFFSET_OUT_OF_RANGE, and one below the log start changes nothing.
+    Without "delete" in cleanup.policy, the answer is POLICY_VIOLATION, as in Kafka.
     """
     moves: dict[PartitionKey, LogStartMove] = {}
     answers = []
@@ -152,7 +152,7 @@ def replay_segments_released(state: State, record: SegmentsReleased, now_ms: int
 
 
 def plan_collection(turn: Turn, command: PlanCollection) -> Reply:
-    """Return segments to delete, and ended leases whose uncommitted objects must be found by listing the bucket."""
+    """Return segments to delete, and ended leases with uncommitted objects that only a listing of the bucket finds."""
     state = turn.state
     if command.lease_id not in state.leases:
         answer = CollectionPlan(error_code=ErrorCode.LEASE_EXPIRED)
@@ -184,7 +184,7 @@ def _messages(keys: list[SegmentKey]) -> list[SegmentId]:
 
 
 def filter_uncommitted(turn: Turn, command: FilterUncommitted) -> Reply:
-    """Return the listed segments that were not committed and never can be."""
+    """Return those of the listed segments that have not been committed and never can be."""
     state = turn.state
     strays = [
         segment
@@ -255,7 +255,7 @@ def _prolong_pin(turn: Turn, pin_id: int, ends_ms: int) -> Reply:
 
 
 def unpin_reads(turn: Turn, command: UnpinReads) -> Reply:
-    """End a job's pin. A pin that has already ended gets INVALID_REQUEST, since the job's data may be gone."""
+    """End a job's pin. If it has already ended, the error is INVALID_REQUEST, since the job's data may be gone."""
     if command.pin_id not in turn.state.segments.pins:
         answer = Outcome(error_code=ErrorCode.INVALID_REQUEST)
         return Reply(reads_unpinned=answer)

@@ -49,7 +49,7 @@ _Row = tuple[int, int, int, int, int, int, int, int, int, int, int]
 
 
 def import_segment(turn: Turn, command: ImportSegment) -> Reply:
-    """Append the slices that begin at the end of their partition. A repeated command gets the original answer."""
+    """Append the slices that begin at the end of their partition. A repeated command receives the original answer."""
     # Hot segments cannot be imported: the lease id in a hot segment's name is not a lease in this cluster.
     known = answered(turn, command.segment, command.segment.lease_id)
     return Reply(segment_committed=_decide(turn, command) if known is None else known)

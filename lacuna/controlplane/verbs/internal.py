@@ -1,7 +1,7 @@
 """The internal topics: writes group records, serves reads, and sends deltas to watchers (ADR 43).
 
-`controlplane.state.internal` assigns the offsets. Committed offsets and transactional ids get theirs where that state
-changes.
+`controlplane.state.internal` assigns the offsets. Committed offsets and transactional ids receive theirs where that
+state changes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -141,7 +141,7 @@ def partition_state(state: State, key: PartitionKey) -> PartitionState | None:
 
 
 def read_internal(turn: Turn, command: ReadInternal) -> Reply:
-    """Return records from the given offsets on. Once the answer is full, later partitions get none."""
+    """Return records from the given offsets on. Once the answer is full, later partitions receive none."""
     turn.state.internal.read_ms = turn.now_ms
     left = min(command.max_bytes, _MAX_BYTES)
     partitions: list[InternalPartitionRead] = []

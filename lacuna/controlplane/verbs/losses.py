@@ -18,7 +18,7 @@ from lacuna.logstore.segments.hot import hot_lease
 def accept_loss(state: State, lost_lease_ids: Sequence[int], now_ms: int) -> list[JournalRecord]:
     """Return the first records after a loss: all leases end, and ids continue in the next era.
 
-    `lost_lease_ids` are leases assigned in the lost part of the journal.
+    `lost_lease_ids` are the leases granted in the lost part of the journal.
     """
     lost = LossAccepted(
         next_lease_id=first_of_next_era(max((state.next_lease_id, *lost_lease_ids))),

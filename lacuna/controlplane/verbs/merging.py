@@ -1,4 +1,4 @@
-"""PlanMerge: finds runs of small or dead extents to rewrite as larger objects."""
+"""PlanMerge: finds runs of small or dead extents to rewrite into larger objects."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -26,7 +26,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def end_txn(turn: Turn, command: EndTxn) -> Reply:
-    """Commit or abort a transaction. A retry gets the original answer (S5)."""
+    """Commit or abort a transaction. A retry receives the original answer (S5)."""
     state = turn.state
     decide = _end_bumping if command.bumps_epoch else _end_plainly
     try:

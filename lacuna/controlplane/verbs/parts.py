@@ -31,7 +31,7 @@ def check_length(verb: str, message: Any) -> None:
 
 
 def until_full(items: Iterable[Item], answer: Callable[[Item], Answer]) -> list[Answer]:
-    """Answer items in order, until the answers fill one reply."""
+    """Answer items in order, until one reply is full."""
     answers: list[Answer] = []
     size = 0
     for item in items:

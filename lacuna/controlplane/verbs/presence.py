@@ -116,7 +116,7 @@ def tick_presence(turn: Turn) -> None:
 
 
 def miss(state: State, lease_ids: Iterable[int], now_ms: int) -> None:
-    """Keep the nodes of these leases, which are about to end, in the list of brokers for a while."""
+    """Keep the nodes of these leases, which are about to end, listed as brokers for a while."""
     for lease_id in lease_ids:
         node_id = state.leases[lease_id].node_id
         if node_id != NO_NODE:

@@ -85,7 +85,7 @@ def _initialize(turn: Turn, command: InitProducerId) -> ProducerInitialized:
 def _reinitialize(
     state: State, found: TransactionalId, command: InitProducerId, record: ProducerInitialized
 ) -> None:
-    """Let a producer continue after an error (KIP-360). A retry gets the original answer."""
+    """Let a producer continue after an error (KIP-360). A retry receives the original answer."""
     is_same = command.producer_id == found.producer_id
     if is_same and found.is_current(command.producer_epoch):
         _bump(state, found, record, last_producer_epoch=found.producer_epoch)

@@ -155,7 +155,7 @@ def read_histories(turn: Turn, command: ReadPartitions) -> Reply:
 
 
 def describe_producers(turn: Turn, command: DescribeProducers) -> Reply:
-    """Describe the producers with an idempotence window in each partition, ordered by producer id."""
+    """Describe the producers that have an idempotence window in each partition, ordered by producer id."""
     answers: list[PartitionProducers] = []
     after = command.after if command.HasField("after") else None
     left = MOST_LISTED
@@ -229,7 +229,7 @@ def _description(state: State, found: TransactionalId) -> TransactionDescription
 
 
 def list_transactions(turn: Turn, command: ListTransactions) -> Reply:
-    """List transactional ids, filtered by state, producer id and age of the open transaction (KIP-664, KIP-994)."""
+    """List transactional ids, filtered by state, producer id and transaction age (KIP-664, KIP-994)."""
     states = set(command.states)
     producer_ids = set(command.producer_ids)
     after = command.after if command.HasField("after") else None
@@ -259,7 +259,7 @@ def _is_older(found: TransactionalId, duration_ms: int, now_ms: int) -> bool:
 
 
 def read_hot(_turn: Turn, _command: ReadHot) -> None:
-    """Park the command. The runtime answers it once it has read the journal."""
+    """Park the command, which the runtime answers once it has read the journal."""
 
 
 def _needs_of_hot(_command: ReadHot, _state: State) -> Iterator[Need]:

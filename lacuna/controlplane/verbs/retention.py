@@ -1,4 +1,4 @@
-"""Applies retention.ms and retention.bytes, to a few partitions in each tick."""
+"""Applies retention.ms and retention.bytes, to a few partitions per tick."""
 
 from collections.abc import Iterator
 

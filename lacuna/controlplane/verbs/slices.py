@@ -222,7 +222,7 @@ class _Extent:
 @cython.final
 @cython.cclass
 class _Batch:
-    """One batch of a commit (lacuna.controlplane.shared.batches.COMMITTED_BATCH), and the decision about it."""
+    """A batch of a commit (lacuna.controlplane.shared.batches.COMMITTED_BATCH), and the decision about it."""
 
     position: cython.longlong
     size: cython.longlong
@@ -351,7 +351,7 @@ class _Draft:
         first: cython.Py_ssize_t,
         last: cython.Py_ssize_t,
     ) -> cython.int:
-        """Decide the batches of `source` in [first, last); the row of `slices` at `named_at` names their partition."""
+        """Decide the batches of `source` in [first, last), for the partition in the row of `slices` at `named_at`."""
         self.partition = partition
         self.next_offset = partition.high_watermark
         self.is_alone = last - first == _BATCH_SIZE
@@ -437,7 +437,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def decide_batch(self, batch: _Batch) -> cython.longlong:
-        """Assign the batch its offset and append time, and return 0; or return an error code."""
+        """Assign an offset and append time to the batch and return 0, or return an error code."""
         if (
             batch.record_count < 1
             or batch.size < 1
@@ -469,7 +469,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def check_producer(self, batch: _Batch) -> cython.longlong:
-        """Return an error code, or 0 for a new or repeated batch. A repeated batch gets its original verdict."""
+        """Return an error code, or 0 for a new or repeated batch. A repeated batch receives its original verdict."""
         code: cython.longlong = self.check_transaction(batch)
         if code:
             return code
@@ -506,7 +506,7 @@ class _Draft:
     def refuse_unknown(self, batch: _Batch) -> cython.longlong:
         """Return the error for a batch that is not its producer's first, although no earlier one is known.
 
-        If the producer's window may have expired, a batch that must follow a known one gets a separate error, which
+        If the producer's window may have expired, a batch that must follow a known one receives a separate error, which
         tells the agent that few batches, if any, are missing.
         """
         if batch.flags & _ADDS_PARTITION:
@@ -517,7 +517,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def check_transaction(self, batch: _Batch) -> cython.longlong:
-        """Return an error code if the producer may not write to this partition (S4, S8), otherwise 0."""
+        """Return an error code if the producer may not write to this partition, otherwise 0 (S4, S8)."""
         if (
             batch.producer_id == self.checked_id
             and batch.producer_epoch == self.checked_epoch
@@ -741,7 +741,7 @@ def _check_sequence(
 ) -> cython.longlong:
     """Check a batch against the window (S10): it must follow the newest batch, or repeat one.
 
-    Return an error code. A repeated batch gets its original answer.
+    Return an error code. A repeated batch receives its original answer.
     """
     if batch.producer_epoch < window_epoch:
         return _FENCED

@@ -147,7 +147,7 @@ def txn_offset_commit(turn: Turn, command: TxnOffsetCommit) -> Reply:
 
 
 def start_transaction(state: State, found: TransactionalId, transaction: int, now_ms: int) -> None:
-    """Open a transaction; its timeout begins now."""
+    """Open a transaction, whose timeout begins now."""
     found.apply(TransactionEvent.JOIN)
     found.transaction = transaction
     found.start_time_ms = now_ms

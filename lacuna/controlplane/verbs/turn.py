@@ -1,4 +1,4 @@
-"""A turn: a decision in progress, with the state that a verb reads and the records that it has written so far."""
+"""A turn: a decision in progress, with the state that the verb reads and the records written so far."""
 
 from lacuna.controlplane.decision import Context, Decision
 from lacuna.controlplane.state.group_topics import TopicsOfGroups

@@ -78,7 +78,7 @@ def _last_used(window: ProducerWindow) -> tuple[int, int]:
 
 
 def _is_idle(state: State, window: ProducerWindow) -> bool:
-    """Whether a window's partition exists, and has no open transaction of its producer."""
+    """Whether a window can be dropped: its partition exists, and its producer has no transaction open there."""
     partition = state.partitions.get(window.key)
     return partition is not None and window.producer_id not in partition.ongoing
 

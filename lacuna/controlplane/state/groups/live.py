@@ -22,7 +22,6 @@ SIZE_OF_NAME: Final = 256
 
 
 def size_of(protocols: Protocols) -> int:
-    """Return the approximate size of the protocols in bytes."""
     return sum(len(name) + len(metadata) + _PROTOCOL_SIZE for name, metadata in protocols)
 
 
@@ -136,7 +135,6 @@ class LiveGroup:
         member.protocols = protocols
 
     def joined_members(self) -> Iterator[LiveMember]:
-        """Yield the members whose JoinGroup is parked."""
         return (member for member in self.members.values() if member.join_token is not None)
 
     def have_all_joined(self) -> bool:
@@ -185,7 +183,6 @@ class LiveGroup:
         self.note_due(member.session_deadline_ms)
 
     def refresh_due(self) -> None:
-        """Recompute the lower bound of all deadlines."""
         deadlines = [
             member.session_deadline_ms
             for member in self.members.values()
@@ -261,8 +258,6 @@ class LiveGroup:
 
 @dataclass(slots=True)
 class LiveGroups:
-    """The volatile state of all classic groups."""
-
     groups: dict[str, LiveGroup] = field(default_factory=dict)
     asleep: set[str] = field(default_factory=set)  # journalled with members, not yet loaded
     parked: set[int] = field(default_factory=set)  # tokens of parked commands

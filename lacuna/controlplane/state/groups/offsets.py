@@ -1,4 +1,4 @@
-"""Committed offsets, and offsets pending until the outcome of a transaction; both are durable (S26, S4, S6)."""
+"""Committed offsets, and offsets that are pending until their transaction ends; both are durable (S26, S4, S6)."""
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
@@ -31,7 +31,6 @@ _SIZE: Final = 128
 
 
 def size_of_offset(committed: CommittedOffset) -> int:
-    """Return the approximate size of a stored offset in bytes."""
     return _SIZE + len(committed.metadata)
 
 
@@ -154,7 +153,7 @@ class Offsets:
         self._charge(group_id, more)
 
     def hold_back(self, now_ms: int) -> None:
-        """After the clock was set back to `now_ms`, move all later times to `now_ms`."""
+        """Move times after `now_ms` to `now_ms`, because the clock was set back."""
         pending = chain.from_iterable(each.values() for each in self.pending.values())
         for offsets in chain(self.committed.values(), pending):
             for stored in offsets.values():
@@ -196,7 +195,7 @@ class Offsets:
     ) -> int:
         """Write tombstones for the first `most` of these offsets, and return how many may still be written.
 
-        The other offsets get none: there would be so many that the oldest ones would be dropped at once.
+        The others receive none: there would be so many that the oldest ones would be dropped at once.
         """
         for key in nsmallest(most, keys):
             self.internal.drop_offset(group_id, key, name_of(key[0]), now_ms)
@@ -309,7 +308,7 @@ class Offsets:
 
 
 def _put(offsets: OffsetsOfGroup, key: PartitionKey, stored: StoredOffset) -> int:
-    """Set an offset, and return the increase in bytes."""
+    """Set an offset, and return by how many bytes this increases the total."""
     before = offsets.get(key)
     offsets[key] = stored
     return stored.size - (0 if before is None else before.size)

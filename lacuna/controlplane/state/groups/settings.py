@@ -1,4 +1,4 @@
-"""Settings of groups, with Kafka's keys."""
+"""The settings of groups, with Kafka's keys."""
 
 from dataclasses import dataclass
 from typing import Final

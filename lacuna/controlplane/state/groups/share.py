@@ -103,7 +103,7 @@ class Run:
 
 
 def overlapping(runs: Sequence[Run], first_offset: int, end_offset: int) -> Iterator[Run]:
-    """Yield the parts of runs within [first_offset, end_offset), in order."""
+    """Yield the parts of ordered runs within [first_offset, end_offset)."""
     index = bisect_right(runs, first_offset, key=lambda run: run.end_offset)
     while index < len(runs) and runs[index].first_offset < end_offset:
         yield runs[index].cut(first_offset, end_offset)

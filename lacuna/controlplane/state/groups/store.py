@@ -1,4 +1,4 @@
-"""All groups and their offsets: the durable and the volatile state."""
+"""All groups and their offsets, both durable and volatile state."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -216,7 +216,7 @@ class Groups:
                 self.weigh(group_id)
 
     def hold_back(self, now_ms: int) -> None:
-        """After the clock was set back to `now_ms`, move all later times to `now_ms`."""
+        """Move times after `now_ms` to `now_ms`, because the clock was set back."""
         for generation in self.generations.values():
             generation.written_at_ms = min(generation.written_at_ms, now_ms)
         self.offsets.hold_back(now_ms)
@@ -243,11 +243,9 @@ class Groups:
         )
 
     def is_modern(self, group_id: str) -> bool:
-        """Whether a group is a consumer, share or streams group."""
         return group_id in self.consumers or group_id in self.shares or group_id in self.streams
 
     def members_of(self, group_id: str) -> Collection[str]:
-        """Return the members of a consumer, share or streams group."""
         share = self.shares.get(group_id)
         consumer = self.consumers.get(group_id) if share is None else share.group
         found = consumer or self.streams.get(group_id)

@@ -75,7 +75,7 @@ class Tasks:
         return any(not one.isdisjoint(another) for one, another in pairs)
 
     def is_within(self, other: "Tasks") -> bool:
-        """Whether `other` has all of these tasks in the same roles."""
+        """Whether `other` contains all of these tasks in the same roles."""
         return all(one <= another for one, another in zip(self.roles, other.roles, strict=True))
 
     def joined(self, other: "Tasks") -> "Tasks":
@@ -352,7 +352,7 @@ class StreamsGroup:
             self.description = step.described.description
 
     def to_step(self) -> StreamsGroupStep:
-        """Return the whole group as one step; equal groups give equal bytes."""
+        """Return the whole group as one step; equal groups yield equal bytes."""
         step = self.head()
         step.members.extend(each.to_record() for _, each in sorted(self.members.items()))
         step.topics.CopyFrom(topics_record(self.topics))
@@ -363,7 +363,7 @@ class StreamsGroup:
         return step
 
     def head(self) -> StreamsGroupStep:
-        """Return a step that changes nothing."""
+        """Return a step that only restates the group's own fields."""
         return StreamsGroupStep(
             group_id=self.group_id,
             group_epoch=self.group_epoch,
@@ -448,7 +448,7 @@ class StreamsDraft:
             self.static_members[member.metadata.group_instance_id] = member.member_id
 
     def remove(self, member_id: str) -> None:
-        """Remove a member. Its tasks become free when the step is applied."""
+        """Remove a member, whose tasks become free when the step is applied."""
         self._note(member_id)
         instance_id = self.members.pop(member_id).metadata.group_instance_id
         if self.static_members.get(instance_id) == member_id:
@@ -507,7 +507,7 @@ class Configured:
 
 @dataclass(slots=True)
 class LiveStreamsGroup(LiveConsumerGroup):
-    """The deadlines of a streams group, and the progress that members report for their tasks."""
+    """The deadlines of a streams group, and the progress with tasks that its members report."""
 
     #: Member id → changelog offsets of its tasks, and their ends.
     offsets: dict[str, tuple[dict[Task, int], dict[Task, int]]] = field(default_factory=dict)
@@ -524,7 +524,7 @@ class LiveStreamsGroup(LiveConsumerGroup):
             self.follow_tasks(None, member, now_ms)
 
     def follow_tasks(self, before: Member | None, member: Member, now_ms: int) -> None:
-        """Start or clear a member's revocation deadline if its state has changed since `before`."""
+        """Start or clear a member's revocation deadline if its state has changed from `before`."""
         if before is not None and before.current == member.current:
             return
         is_away = member.current.member_epoch == LEAVING_STATIC_EPOCH

@@ -38,7 +38,7 @@ _NO_OFFSET = -1
 
 @of_one_group
 def offset_commit(turn: Turn, command: OffsetCommit) -> Reply:
-    """Commit offsets. Only a commit without a generation creates a missing group; others get GROUP_ID_NOT_FOUND."""
+    """Commit offsets. Without a generation, a missing group is created; otherwise, the error is GROUP_ID_NOT_FOUND."""
     group = turn.groups.find(command.group_id, turn.now_ms)
     error_code = _find_writer_error(turn, group, command)
     if error_code:
@@ -250,7 +250,7 @@ def _find_offset_error(turn: Turn, offset: CommittedOffset, *, has_room: bool) -
 def offset_fetch(turn: Turn, command: OffsetFetch) -> Reply:
     """Return committed offsets.
 
-    With require_stable, a partition whose offset an open transaction may replace gets UNSTABLE_OFFSET_COMMIT.
+    With require_stable, offsets that an open transaction may replace fail with UNSTABLE_OFFSET_COMMIT.
     """
     if sum(len(each.partitions) for each in command.groups) > MOST_AT_ONCE:
         raise MalformedCommand(f"one command may name at most {MOST_AT_ONCE} partitions")

@@ -185,7 +185,7 @@ def _is_old(turn: Turn, stored: StoredOffset, since_ms: int) -> bool:
 
 
 def _expire(turn: Turn, group_id: str, is_old: Callable[[PartitionKey, StoredOffset], bool]) -> int:
-    """Expire at most MAX_PER_TICK offsets that are old and not pending, and return their number."""
+    """Expire up to MAX_PER_TICK offsets that are old and not pending, and return their number."""
     offsets = turn.groups.offsets
     are_old = (
         key

@@ -39,7 +39,7 @@ _LONGEST_NAME: Final = 1000
 
 @of_one_group
 def join_group(turn: Turn, command: JoinGroup) -> Reply | None:
-    """Answer at once, or return None to park the command until the other members have joined."""
+    """Answer at once, or return None to park the command until all other members have joined."""
     error_code = _find_request_error(turn.groups.settings, command)
     if error_code:
         return _refuse(error_code, command.member_id)
@@ -179,7 +179,7 @@ def _add_member(turn: Turn, group: LiveGroup, command: JoinGroup, member_id: str
 
 
 def _update_member(turn: Turn, group: LiveGroup, member: LiveMember, command: JoinGroup) -> None:
-    """Store the member's new protocols. An earlier JoinGroup that is still parked gets REBALANCE_IN_PROGRESS."""
+    """Store the member's new protocols. An earlier JoinGroup that is still parked receives REBALANCE_IN_PROGRESS."""
     answer_join(turn, member, GroupJoined(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     group.change_protocols(member, _protocols_of(command))
     member.session_timeout_ms = command.session_timeout_ms

@@ -45,7 +45,7 @@ def find_member_error(group: LiveGroup, member_id: str, group_instance_id: str) 
 
 @of_one_group
 def sync_group(turn: Turn, command: SyncGroup) -> Reply | None:
-    """Answer with the member's assignment, or return None to park the command until the leader sends it."""
+    """Return the member's assignment, or None to park the command until the leader sends it."""
     if not command.group_id:
         return _synced(ErrorCode.INVALID_GROUP_ID)
     consumer = turn.groups.consumers.get(command.group_id)
@@ -112,7 +112,7 @@ def _differ(given: str, actual: str) -> bool:
 
 @of_one_group
 def heartbeat(turn: Turn, command: Heartbeat) -> Reply:
-    """Restart the member's session. A member that must rejoin gets REBALANCE_IN_PROGRESS."""
+    """Restart the member's session. A member that must rejoin receives REBALANCE_IN_PROGRESS."""
     consumer = turn.groups.consumers.get(command.group_id)
     if consumer is not None:
         return classic.heartbeat(turn, consumer, command)

@@ -1,7 +1,7 @@
 """The rebalance of a classic group, from its cause to the next generation.
 
-prepare_rebalance: all members must join again ─► complete_join: the next generation, all send SyncGroup
-                                              └──► no member is left: Empty
+    prepare_rebalance: all members must rejoin ─► complete_join: the next generation, all send SyncGroup
+                                              └─► no member is left: Empty
 
 A JoinGroup or SyncGroup that waits for other members is parked, and answered in a later turn. Each generation is
 journalled as a whole.

@@ -131,7 +131,7 @@ def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
 
 
 def _check_epoch(member: Member, member_epoch: int) -> None:
-    """Raise Refused unless the epoch is the member's current or previous one, or the member is joining."""
+    """Raise Refused unless the member is joining, or the epoch is its current or previous one."""
     current = member.current
     known = (JOINING_EPOCH, current.member_epoch, current.previous_member_epoch)
     if member_epoch not in known:
@@ -214,7 +214,7 @@ def end_overdue_share_members(turn: Turn) -> None:
 
 
 def describe_share_groups(turn: Turn, command: DescribeConsumerGroups) -> Reply:
-    """Describe share groups and their members; other groups get GROUP_ID_NOT_FOUND."""
+    """Describe share groups and their members. Other groups fail with GROUP_ID_NOT_FOUND."""
     groups = until_full(command.group_ids, lambda group_id: _describe(turn, group_id))
     return Reply(share_groups_described=ConsumerGroupsDescribed(groups=groups))
 

@@ -257,7 +257,7 @@ def _check_held(run: Run, member_id: str) -> None:
 
 
 def _parts(asked: AcknowledgedRange, terms: Terms) -> Iterator[tuple[int, int, int]]:
-    """Yield (type, first offset, end offset) for each run of adjacent offsets with the same type. Raises Refused."""
+    """Yield (type, first offset, end offset) for each run of offsets with the same type. Raises Refused."""
     count = asked.last_offset - asked.first_offset + 1
     types = asked.types
     if len(types) not in (1, count) or not set(types) <= _AFTER.keys():
@@ -403,7 +403,7 @@ def live_parts(
 
 
 def size_of(partition: Partition, first_offset: int, end_offset: int) -> int:
-    """Return the approximate size in bytes of these offsets of one extent."""
+    """Return the approximate size in bytes of these offsets, which lie in one extent."""
     extents = partition.extents
     index = extents.first_ending_after(first_offset)
     count = extents.next_offsets[index] - extents.base_offsets[index]

@@ -44,7 +44,7 @@ LARGEST_DESCRIPTION: Final = 1 << 20
 
 
 def describe_streams_groups(turn: Turn, command: DescribeConsumerGroups) -> Reply:
-    """Describe streams groups and their members; other groups get GROUP_ID_NOT_FOUND."""
+    """Describe streams groups and their members. Other groups fail with GROUP_ID_NOT_FOUND."""
     groups = until_full(command.group_ids, lambda group_id: _describe(turn, group_id))
     return Reply(streams_groups_described=StreamsGroupsDescribed(groups=groups))
 

@@ -461,7 +461,7 @@ class _Beat:
             )
 
     def _wants_description(self, live: LiveStreamsGroup) -> bool:
-        """Whether this member should be asked to describe the topology, because there is no description yet."""
+        """Whether to ask this member to describe the topology, because there is no description yet."""
         is_stale = any(each.code == STALE_TOPOLOGY for each in self.statuses)
         is_described = self.draft.group.described_epoch == self.draft.topology_epoch
         if not self.command.knows_tags or is_stale or is_described:
@@ -576,7 +576,7 @@ def _leave(turn: Turn, command: StreamsGroupHeartbeat) -> StreamsGroupHeartbeatA
 def _put_out(
     turn: Turn, draft: StreamsDraft, live: LiveStreamsGroup, member_ids: Collection[str]
 ) -> None:
-    """Remove members that leave or are fenced. The others get new targets with their next heartbeats."""
+    """Remove members that leave or are fenced. The others receive new targets with their next heartbeats."""
     for member_id in sorted(member_ids):
         draft.remove(member_id)
     draft.step.group_epoch += 1

@@ -224,7 +224,7 @@ def _ranked(runners: Sequence[Runner]) -> dict[Task, list[str]]:
 def assign_sticky(
     runners: Sequence[Runner], topology: Mapping[str, Subtopology], standby_count: int
 ) -> dict[str, Tasks]:
-    """Return the target of each member. Equal input gives equal targets."""
+    """Return the target of each member. Equal inputs yield equal targets."""
     if not runners:
         return {}
     assigning = _Assigning(runners, topology, standby_count)
@@ -262,8 +262,8 @@ def _has_any(owned: Tasks | None, revoking: Tasks) -> bool:
 class _Step:
     """One step of a member: what it keeps, gives up and receives in each role.
 
-    A process runs a task in one role only, so a member gets a task only once no member of its process has it in another
-    role. A member keeps a task in its old role until it has the new one.
+    A process runs a task in one role only, so a member receives a task only once no member of its process has it in
+    another role. A member keeps a task in its old role until it has the new one.
     """
 
     def __init__(
@@ -291,7 +291,7 @@ class _Step:
         )
 
     def _is_held(self, role: int, task: Task) -> bool:
-        """Whether this member or another one must give up a task before this member gets it."""
+        """Whether this member or another one must give up a task before this member can have it."""
         process = self._member.metadata.process_id
         here = [process in self._group.processes(each, task) for each in (ACTIVE, STANDBY, WARMUP)]
         others = [

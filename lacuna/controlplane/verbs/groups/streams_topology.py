@@ -1,7 +1,7 @@
 """Configures a streams group's topology (KIP-1071): computes its tasks and its internal topics' partition counts.
 
-The rules are Kafka's. A repartition topic without a given partition count gets the largest count among the
-subtopologies that write to it. Copartitioned topics get equal counts. A subtopology has as many tasks as the largest
+The rules are Kafka's. A repartition topic without a given partition count receives the largest count among the
+subtopologies that write to it. Copartitioned topics have equal counts. A subtopology has as many tasks as the largest
 topic that it reads has partitions, and its changelog topics have one partition per task.
 """
 

@@ -65,7 +65,7 @@ class ConsumerGroup:
             self.topics = read_topics(step.topics)
 
     def to_step(self) -> ConsumerGroupStep:
-        """Return the whole group as one step; equal groups give equal bytes."""
+        """Return the whole group as one step; equal groups yield equal bytes."""
         return ConsumerGroupStep(
             group_id=self.group_id,
             group_epoch=self.group_epoch,
@@ -130,7 +130,7 @@ class Draft:
             self.static_members[member.subscription.group_instance_id] = member.member_id
 
     def remove(self, member_id: str) -> None:
-        """Remove a member. Its partitions become free when the step is applied."""
+        """Remove a member, whose partitions become free when the step is applied."""
         self._note(member_id)
         member = self.members.pop(member_id)
         self.metadata_size += _growth(member, None)
@@ -147,7 +147,7 @@ class Draft:
         self.assignment_epoch = self.group_epoch
 
     def is_waiting_for_others(self, member: Member) -> bool:
-        """Whether other members still hold partitions of this member's target."""
+        """Whether other members still hold partitions in this member's target."""
         return any(
             self.owners.get(key, member.member_id) != member.member_id
             for key in partitions_of(member.target)

@@ -40,7 +40,7 @@ class LiveConsumerGroup:
     def wake(
         cls, group: ConsumerGroup, session_timeout_ms: int, now_ms: int
     ) -> "LiveConsumerGroup":
-        """Set full deadlines for a group that was restored from the journal."""
+        """Restore a group from the journal, with full deadlines."""
         live = cls()
         for member in group.members.values():
             live.expect_heartbeat(member, session_timeout_ms, now_ms)
@@ -62,7 +62,7 @@ class LiveConsumerGroup:
         return self.answered_over.get(member_id) == session
 
     def follow(self, before: Member | None, member: Member, now_ms: int) -> None:
-        """Start or clear a member's revocation deadline if its state has changed since `before`."""
+        """Start or clear a member's revocation deadline if its state has changed from `before`."""
         if before is not None and before.current == member.current:
             return
         is_revoking = (
@@ -93,7 +93,6 @@ class LiveConsumerGroup:
             self.clear(member_id, kind)
 
     def overdue(self, now_ms: int) -> Set[str]:
-        """Return the ids of the members with a deadline at or before `now_ms`."""
         return {member_id for (member_id, _), at_ms in self.deadlines.items() if at_ms <= now_ms}
 
     def is_due(self, now_ms: int, moved_ms: int) -> bool:
@@ -111,5 +110,4 @@ class LiveConsumerGroup:
         self.refresh_due()
 
     def refresh_due(self) -> None:
-        """Recompute the lower bound of all deadlines."""
         self.due_ms = min(self.deadlines.values(), default=None)

@@ -1,4 +1,4 @@
-"""A member of a consumer group: its subscription, its target, and the partitions that it currently holds."""
+"""A member of a consumer group: its subscription, its target, and its current partitions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -132,7 +132,7 @@ def size_of_subscription(subscription: Subscription) -> int:
 class Current:
     """A member's epochs, state and partitions.
 
-    A member owns its assigned partitions, and also those it should give up until it confirms that it has. It took them
+    A member owns its assigned partitions and, until it confirms giving them up, its revoked ones. It took them
     at `taken_epoch`, or at the epochs in `taken_before`.
     """
 

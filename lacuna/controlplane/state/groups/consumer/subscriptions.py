@@ -22,7 +22,7 @@ _ENTRY_SIZE: Final = 64
 
 
 class ClusterTopics(Protocol):
-    """The topics of the cluster, as groups need them."""
+    """The cluster's topics, in the form that groups need."""
 
     @property
     def version(self) -> int:

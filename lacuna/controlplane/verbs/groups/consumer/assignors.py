@@ -1,4 +1,4 @@
-"""The interface of assignors, and the `range` and `simple` assignors. Equal groups get equal targets.
+"""The interface of assignors, and the `range` and `simple` assignors. Equal groups have equal targets.
 
     assign(members, topics) -> member id → target
 
@@ -26,7 +26,7 @@ Assign = Callable[[Sequence[Subscriber], TopicCounts], dict[str, Assignment]]
 
 
 def assign_range(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str, Assignment]:
-    """Assign by `range`: each subscriber of a topic gets one run of its partitions.
+    """Assign by `range`: each subscriber of a topic receives one run of its partitions.
 
     For topics with equal partition counts and subscribers, records with equal keys go to the same member. Static
     members come first, ordered by instance id, so they keep their runs.
@@ -67,7 +67,7 @@ def _range_order(member: Subscriber) -> tuple[bool, str]:
 
 
 def assign_simple(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str, Assignment]:
-    """Assign as share groups do: members may share a partition, and each gets some if there are enough.
+    """Assign as share groups do: members may share partitions, and each has some if there are enough.
 
     If all members want the same topics, all partitions are assigned together, otherwise topic by topic.
     """
@@ -95,7 +95,7 @@ def _shared(
 ) -> Iterator[tuple[str, PartitionKey]]:
     """Yield (member id, partition) pairs. Members keep the partitions they have, within their quotas.
 
-    All partitions get the same number of members, and quotas differ by at most one.
+    All partitions have the same number of members, and quotas differ by at most one.
     """
     if not takers or not partitions:
         return

@@ -169,7 +169,7 @@ def sync(turn: Turn, group: ConsumerGroup, command: SyncGroup) -> Reply:
 
 
 def heartbeat(turn: Turn, group: ConsumerGroup, command: Heartbeat) -> Reply:
-    """Decide a Heartbeat. A member that should rejoin gets REBALANCE_IN_PROGRESS."""
+    """Decide a Heartbeat. A member that should rejoin receives REBALANCE_IN_PROGRESS."""
     try:
         member = _find(group, command)
     except Refused as refused:

@@ -144,7 +144,7 @@ def fenced(kind: str, member_epoch: int, known_epoch: int) -> Refused:
 
 
 def has_heard(turn: Turn, draft: Draft, member_id: str) -> bool:
-    """Whether a member certainly received the answer to its last heartbeat."""
+    """Whether a member has certainly received the answer to its last heartbeat."""
     live = turn.groups.live_consumers.get(draft.group_id)
     return live is not None and live.has_heard(member_id, turn.context.session)
 

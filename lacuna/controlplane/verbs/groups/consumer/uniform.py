@@ -90,7 +90,7 @@ class _Balance:
         }
 
     def _quotas(self) -> dict[str, int]:
-        """Return the fair share of each member. The members that held the most get the remainder."""
+        """Return the fair share of each member. The members that held the most share the remainder."""
         quota, extra = divmod(sum(self.topics.values()), len(self.held) or 1)
         had = {each: self._count_held_before(each) for each in self.held}
         favoured = set(sorted(self.held, key=lambda each: (-had[each], each))[:extra])
