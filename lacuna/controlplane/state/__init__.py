@@ -1,1 +1,1 @@
-"""The state of the state machine. Only the replays in `lacuna.controlplane.verbs` change its durable part."""
+"""The state of the control plane. Only the replays in `lacuna.controlplane.verbs` change its durable part."""

@@ -13,8 +13,8 @@ class Deadlines(Generic[Key]):
     """The deadline of each key, in milliseconds.
 
     Most deadlines are far away, and are moved or discarded before they pass. So the heap has at most one valid entry
-    for each key, at or before its deadline, and the current deadline is checked only when the entry's time has come.
-    Moving a deadline later costs the same with any number of keys.
+    per key, at or before its deadline, and the current deadline is checked only when that entry comes due. The cost of
+    moving a deadline later does not depend on the number of keys.
     """
 
     __slots__ = ("_by_key", "_entered", "_heap", "_moved_ms")
@@ -23,7 +23,7 @@ class Deadlines(Generic[Key]):
         self._by_key: dict[Key, int] = {}
         self._entered: dict[Key, int] = {}  # the time of the key's valid entry in the heap
         self._heap: list[tuple[int, Key]] = []
-        self._moved_ms = 0  # How much later all of these times are than the stored ones.
+        self._moved_ms = 0  # to be added to all stored times
 
     def __contains__(self, key: Key) -> bool:
         return key in self._by_key
@@ -32,7 +32,6 @@ class Deadlines(Generic[Key]):
         return iter(self._by_key)
 
     def set(self, key: Key, deadline_ms: int) -> None:
-        """Set or move the deadline of a key."""
         self._set(key, deadline_ms - self._moved_ms)
 
     def _set(self, key: Key, deadline_ms: int) -> None:
@@ -43,15 +42,14 @@ class Deadlines(Generic[Key]):
             heappush(self._heap, (deadline_ms, key))
 
     def shift(self, by_ms: int) -> None:
-        """Move all current deadlines. This costs the same with any number of keys."""
+        """Move all current deadlines, at a cost that does not depend on their number."""
         self._moved_ms += by_ms
 
     def discard(self, key: Key) -> None:
-        """Remove the deadline of a key, if it has one."""
         self._by_key.pop(key, None)
 
     def due(self, now_ms: int, limit: int) -> list[Key]:
-        """Return at most `limit` keys whose deadline is at or before `now_ms`, ordered by deadline and then key.
+        """Return at most `limit` keys with deadlines at or before `now_ms`, ordered by deadline and then key.
 
         A key stays due until its deadline is moved or discarded.
         """

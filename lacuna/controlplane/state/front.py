@@ -1,9 +1,8 @@
-"""The front of a log, from which no live record is removed without moving the log start.
+"""The front of a log, from which live records are removed only by moving the log start.
 
-Retention, DeleteRecords and compaction remove records from the front. The journal record of a removal also contains the
-new start of the log. Aborted and superseded records are removed without moving the log start, as in Kafka. A
-partition's `vacated_to` is the end of the records removed in this way, so that an audit can distinguish their removal
-from a loss.
+Retention, DeleteRecords and compaction remove records from the front, in journal records that also contain the new log
+start. Aborted and superseded records are removed without moving it, as in Kafka. A partition's `vacated_to` is the end
+of the records removed in this way, so that an audit can distinguish their removal from a loss.
 """
 
 from typing import NamedTuple
@@ -22,10 +21,10 @@ def retention_ms_of(configs: dict[str, str]) -> int:
 
 
 class Expiry(NamedTuple):
-    """The expired part of a partition: records with a timestamp before `oldest_ms`.
+    """The expired part of a partition: records with timestamps before `oldest_ms`.
 
-    If no record of an extent has a timestamp, the time from which consumers could read the extent is used instead, as
-    Kafka uses the file's time. `stable_offset` is the last stable offset at `oldest_ms`.
+    An extent without timestamps is dated by when consumers could first read it, as Kafka uses the file's time.
+    `stable_offset` is the last stable offset at `oldest_ms`.
     """
 
     oldest_ms: int
@@ -33,25 +32,25 @@ class Expiry(NamedTuple):
 
     @classmethod
     def of(cls, partition: Partition, oldest_ms: int) -> "Expiry":
-        """Return the expired part of a partition; `oldest_ms` is the oldest time to keep."""
+        """Return the expired part of a partition, given the oldest time to keep."""
         return cls(oldest_ms, partition.stable_at(oldest_ms))
 
     def covers(self, extents: ExtentTable, index: int) -> bool:
-        """Whether an extent of the partition is past its retention."""
+        """Whether an extent of the partition has expired."""
         timestamp = extents.max_timestamps[index]
         if timestamp < 0:
             return extents.next_offsets[index] <= self.stable_offset
         return timestamp < self.oldest_ms
 
     def covers_all_below(self, extents: ExtentTable, offset: int) -> bool:
-        """Whether an extent ends at `offset`, and all extents up to that offset are past their retention."""
+        """Whether an extent ends at `offset`, and it and all earlier extents have expired."""
         stop = extents.first_ending_after(offset)
         is_edge = stop > 0 and extents.next_offsets[stop - 1] == offset
         return is_edge and all(self.covers(extents, index) for index in range(stop))
 
 
 def takes_live(partition: Partition, swap: ExtentSwap, log_start_offset: int) -> bool:
-    """Whether a swap removes live extents from the front, except those that end at or below `log_start_offset`."""
+    """Whether a swap removes live extents from the front, other than those that end by `log_start_offset`."""
     extents, dead = partition.extents, partition.dead
     start, stop = extents.range_of(swap.first_offset, swap.end_offset)
     if start:
@@ -69,7 +68,7 @@ def first_offset(partition: Partition) -> int:
 
 
 def check_front(partition: Partition) -> None:
-    """Raise InvariantBroken if more records are missing at the front than are known to have been removed."""
+    """Raise InvariantBroken if records are missing at the front that are not known to have been removed."""
     known_to = max(partition.log_start_offset, partition.vacated_to, partition.compacted_to)
     if first_offset(partition) > known_to:
         raise InvariantBroken(
@@ -79,6 +78,6 @@ def check_front(partition: Partition) -> None:
 
 
 def account(partition: Partition) -> None:
-    """Record in `vacated_to` that the records now missing at the front were not live."""
+    """Record in `vacated_to` that the records now missing at the front were not live when they were removed."""
     front = first_offset(partition)
     partition.vacated_to = front if front > partition.log_start_offset else 0

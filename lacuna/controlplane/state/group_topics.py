@@ -1,4 +1,4 @@
-"""The cluster's topics as groups see them: implements `ClusterTopics` of `state.groups.consumer.subscriptions`."""
+"""The cluster's topics as groups see them (the `ClusterTopics` of `state.groups.consumer.subscriptions`)."""
 
 from collections.abc import Iterable
 
@@ -7,8 +7,6 @@ from lacuna.controlplane.state.state import State
 
 
 class TopicsOfGroups:
-    """The topics of the cluster's current state."""
-
     __slots__ = ("_state",)
 
     def __init__(self, state: State) -> None:
@@ -16,9 +14,7 @@ class TopicsOfGroups:
 
     @property
     def version(self) -> int:
-        """The cluster's version. It also changes with the agents, in which case groups check their topics
-        needlessly.
-        """
+        """The cluster's version. It also changes with the agents, when groups check their topics in vain."""
         return self._state.cluster_version
 
     def find(self, name: str) -> tuple[bytes, int] | None:
@@ -33,5 +29,5 @@ class TopicsOfGroups:
         return None if topic is None else topic.name
 
     def names(self) -> Iterable[str]:
-        """Return the names of all topics that are not internal, since patterns do not match internal ones."""
+        """Return the names of all topics except internal ones, which patterns do not match."""
         return self._state.topics_by_name

@@ -1,6 +1,6 @@
-"""How many bytes of hot segments the journal accepts, and when merging moves them out.
+"""How many bytes of hot segments the journal accepts, and when merging moves them to the bucket.
 
-Volatile: the next leader begins with a full allowance.
+Volatile: a new leader starts with the full allowance.
 """
 
 from typing import Final
@@ -15,9 +15,9 @@ _BURST_SECONDS: Final = 4
 
 
 class HotIntake:
-    """Admits hot segments up to a rate, apart from bursts, and up to a bound on what the journal keeps.
+    """Admits hot segments up to a rate, apart from bursts, and up to a total that the journal may hold.
 
-    The runtime sets `kept_bytes` to the size of what the journal has not dropped yet.
+    The runtime sets `kept_bytes` to the size of the hot segments that the journal has not yet dropped.
     """
 
     __slots__ = ("_allowed", "_as_of_ms", "bytes_per_second", "kept_bytes", "max_bytes", "refused")
@@ -32,11 +32,11 @@ class HotIntake:
 
     @property
     def is_half_full(self) -> bool:
-        """Whether the journal keeps more than half of what it may keep."""
+        """Whether hot segments in the journal exceed half of their bound."""
         return self.kept_bytes > self.max_bytes // 2
 
     def admits(self, size: int, now_ms: int) -> bool:
-        """Count a segment of this many bytes and return True, or return False if the segment would exceed a bound."""
+        """Count a segment of `size` bytes and return True, or return False if it would exceed a bound."""
         passed_ms = max(0, now_ms - self._as_of_ms)
         self._as_of_ms = now_ms
         rate = self.bytes_per_second
@@ -49,10 +49,10 @@ class HotIntake:
 
 
 class HotRounds:
-    """Rounds over all partitions, in which merging moves out hot extents however few there are.
+    """Rounds over all partitions, in which merging moves hot extents out, no matter how few there are.
 
-    A round ends once it has visited as many partitions in a row as there are, without finding hot extents. Between
-    rounds, merging moves out only what fills an object, so that a trickle of records costs few PUTs.
+    A round ends once it has visited as many partitions in a row as exist without finding hot extents. Between rounds,
+    merging moves out only enough to fill an object, so that a trickle of records costs few PUTs.
     """
 
     __slots__ = ("_ended_ms", "_left")
@@ -62,12 +62,12 @@ class HotRounds:
         self._ended_ms = 0
 
     def begin(self, partitions: int, pause_ms: int, now_ms: int) -> None:
-        """Begin a round over this many partitions, if the last round ended at least `pause_ms` ago."""
+        """Begin a round over `partitions` partitions, if the last one ended at least `pause_ms` ago."""
         if not self._left and now_ms >= self._ended_ms + pause_ms:
             self._left = partitions
 
     def visit(self, now_ms: int) -> bool:
-        """Move on to the next partition. Return whether this visit belongs to a round."""
+        """Move on to the next partition. Return whether this visit is part of a round."""
         if not self._left:
             return False
         self._left -= 1
@@ -75,5 +75,5 @@ class HotRounds:
         return True
 
     def found(self, partitions: int) -> None:
-        """Record that a round found hot extents in a partition, one of this many partitions."""
+        """Extend the round to `partitions` more visits, since it has found hot extents."""
         self._left = partitions

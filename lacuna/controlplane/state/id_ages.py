@@ -1,4 +1,4 @@
-"""The ages of producer ids, to the hour."""
+"""The ages of producer ids, accurate to the hour."""
 
 from array import array
 from bisect import bisect_right
@@ -9,7 +9,7 @@ _HOURS_KEPT = PRODUCER_ID_EXPIRATION_MS // HOUR_MS + 2
 
 
 class IdAges:
-    """The first producer id of each hour in which ids were assigned, as columns, for just over the last day."""
+    """The first producer id assigned in each hour of just over the last day, as columns."""
 
     __slots__ = ("firsts", "hours")
 
@@ -18,7 +18,7 @@ class IdAges:
         self.firsts: array[int] = array("q")
 
     def note(self, producer_id: int, now_ms: int) -> None:
-        """Record that a producer id, higher than all before it, was assigned."""
+        """Record the assignment of a producer id, which must be higher than all before it."""
         hour = now_ms // HOUR_MS
         if self.hours and hour <= self.hours[-1]:
             return
@@ -28,7 +28,7 @@ class IdAges:
         del self.hours[:gone], self.firsts[:gone]
 
     def is_old(self, producer_id: int, now_ms: int) -> bool:
-        """Whether a producer id was assigned so long ago that one of its idempotence windows may have expired."""
+        """Whether a producer id is so old that one of its idempotence windows may have expired."""
         row = bisect_right(self.firsts, producer_id) - 1
         if row < 0:
             return True

@@ -1,12 +1,12 @@
 """The offsets of __consumer_offsets and __transaction_state, which are derived from the rest of the state (ADR 43).
 
-A reader sees each as a compacted topic. A change of a key takes the next offset of the key's partition. The newest
-record of each key is at the offset that it took; the offsets of earlier records are holes. A record's content is read
-from the state when a consumer fetches it.
+Readers see each as a compacted topic. Each change to a key takes the next offset of its partition, where the key's
+newest record is; the offsets of earlier records are holes. The content of a record is read from the state when a
+consumer fetches it.
 
-Committed offsets and transactional ids hold their own `log_offset`; `group_records` and `tombstones` have the offsets
-of all other records. Only replays change all these. While a partition is read, `newest` lists its records in their
-order; otherwise, a change only increments a counter.
+Committed offsets and transactional ids hold their own `log_offset`; `group_records` and `tombstones` hold the offsets
+of all other records. Only replay changes these. While a partition is being read, `newest` lists its records in order;
+otherwise, a change only increments a counter.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,20 +30,18 @@ from lacuna.controlplane.v1.group_records_pb2 import (
 )
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
-#: Tombstones are kept for delete.retention.ms, by default a day, up to this number in both topics together.
+#: Tombstones are kept for delete.retention.ms (a day by default), up to this many in both topics together.
 TOMBSTONES_MS: Final = 86_400_000
 MAX_TOMBSTONES: Final = 50_000
 
 
 class OffsetKey(NamedTuple):
-    """The key of a committed offset."""
-
     group_id: str
     partition: PartitionKey
 
 
 class NameKey(NamedTuple):
-    """The key of any other record: a group or transactional id, and a member or ""."""
+    """The key of any other record: a group id or transactional id, and a member id or ""."""
 
     kind: Kind
     name: str
@@ -51,7 +49,7 @@ class NameKey(NamedTuple):
 
 
 class Tombstone(NamedTuple):
-    """Marks a key without a record. For a committed offset, it holds the names, since the topic may be gone."""
+    """Marks a key without a record. For a committed offset, it holds the topic's name, since the topic may be gone."""
 
     kind: Kind
     name: str
@@ -61,7 +59,6 @@ class Tombstone(NamedTuple):
     at_ms: int
 
     def key(self) -> InternalKey:
-        """Return the key in the form of messages."""
         return InternalKey(
             kind=self.kind,
             name=self.name,
@@ -72,7 +69,7 @@ class Tombstone(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place of a tombstone. `number` is the number of the topic."""
+    """Where a tombstone is. `number` identifies the topic."""
 
     number: int
     partition: int
@@ -80,7 +77,7 @@ class Place(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """The offset and time (ms) of a record about a group."""
+    """The offset and time (ms) of a group record."""
 
     offset: int
     at_ms: int
@@ -91,7 +88,7 @@ Listed: TypeAlias = OffsetKey | NameKey | Place
 
 
 class InternalPartition:
-    """A partition: the next offset (durable), the last one reported to watchers, and the list for readers."""
+    """A partition: its next offset (durable), the last offset reported to watchers, and the list for readers."""
 
     __slots__ = ("newest", "next_offset", "told_offset")
 
@@ -102,7 +99,7 @@ class InternalPartition:
         self.newest: dict[Listed, int] | None = None
 
     def take(self, key: Listed) -> int:
-        """Return the next offset, which becomes that of the key's newest record."""
+        """Assign the next offset to the key's newest record."""
         offset = self.next_offset
         self.next_offset = offset + 1
         if self.newest is not None:
@@ -111,7 +108,7 @@ class InternalPartition:
         return offset
 
     def take_for_offset(self, group_id: str, partition: PartitionKey) -> int:
-        """Return the next offset, which becomes that of a committed offset."""
+        """Assign the next offset to a committed offset."""
         if self.newest is not None:
             return self.take(OffsetKey(group_id, partition))
         offset = self.next_offset
@@ -119,7 +116,7 @@ class InternalPartition:
         return offset
 
     def delta(self, key: PartitionKey) -> PartitionDelta:
-        """Return the delta for watchers. It contains everything that a view shows, so no delta depends on another."""
+        """Return the delta for watchers. It is complete in itself, and does not depend on earlier deltas."""
         return PartitionDelta(
             partition=named(key),
             is_snapshot=True,
@@ -130,7 +127,7 @@ class InternalPartition:
 
 
 class InternalTopics:
-    """Both topics, in the order of their numbers."""
+    """Both internal topics, ordered by number."""
 
     def __init__(self) -> None:
         self.topics = tuple(
@@ -145,20 +142,19 @@ class InternalTopics:
         self.read_ms = 0  # when a partition was last read
 
     def find(self, key: PartitionKey) -> InternalPartition | None:
-        """Return the partition with this key, or None if it does not belong to an internal topic."""
+        """Return the partition with this key, or None if it is not part of an internal topic."""
         number = NUMBERS_BY_ID.get(key[0])
         if number is None or not 0 <= key[1] < PARTITION_COUNT:
             return None
         return self.topics[number][key[1]]
 
     def keyed(self) -> Iterator[tuple[PartitionKey, InternalPartition]]:
-        """Yield all partitions with their keys."""
         for topic, partitions in zip(INTERNAL_TOPICS, self.topics, strict=True):
             for index, partition in enumerate(partitions):
                 yield (topic.topic_id, index), partition
 
     def existing(self) -> list[int]:
-        """Return the numbers of the topics that have or had records."""
+        """Return the numbers of the topics that have, or have had, records."""
         return [
             number
             for number, partitions in enumerate(self.topics)
@@ -168,16 +164,15 @@ class InternalTopics:
     # For replay.
 
     def partition_of_group(self, group_id: str) -> InternalPartition:
-        """Return the partition with the records of a group."""
+        """Return the partition that holds a group's records."""
         return self.offsets[partition_of(group_id)]
 
     def take_transaction(self, transactional_id: str) -> int:
-        """Return the offset for the record of a transactional id that is being written."""
+        """Assign an offset to a transactional id's record."""
         partition = self.transactions[partition_of(transactional_id)]
         return partition.take(NameKey(Kind.TRANSACTION, transactional_id))
 
     def write_group(self, group_id: str, keys: Iterable[NameKey], now_ms: int) -> None:
-        """Write records about a group."""
         partition = self.partition_of_group(group_id)
         kept = self.group_records.setdefault(group_id, {})
         for key in keys:
@@ -193,17 +188,16 @@ class InternalTopics:
             self.group_records.pop(group_id, None)
 
     def drop_transaction(self, transactional_id: str, now_ms: int) -> None:
-        """Write a tombstone for a transactional id."""
         key = NameKey(Kind.TRANSACTION, transactional_id)
         self._bury(TRANSACTIONS_NUMBER, key, Tombstone(*key, "", 0, now_ms))
 
     def drop_offset(self, group_id: str, partition: PartitionKey, topic: str, now_ms: int) -> None:
-        """Write a tombstone for a committed offset; `topic` is the name of the partition's topic."""
+        """Write a tombstone for a committed offset in a topic of this name."""
         tombstone = Tombstone(Kind.OFFSET, group_id, "", topic, partition[1], now_ms)
         self._bury(OFFSETS_NUMBER, OffsetKey(group_id, partition), tombstone)
 
     def hold_back(self, now_ms: int) -> None:
-        """After the clock was set back to `now_ms`, move all later times to `now_ms`."""
+        """Move times after `now_ms` to `now_ms`, because the clock was set back."""
         for kept in self.group_records.values():
             for key, stamp in kept.items():
                 kept[key] = stamp._replace(at_ms=min(stamp.at_ms, now_ms))
@@ -233,7 +227,7 @@ class InternalTopics:
     # Snapshots.
 
     def to_snapshot(self) -> InternalTopicsSnapshot:
-        """Return the durable part; equal states give equal messages."""
+        """Return a snapshot of the durable part; equal states give equal messages."""
         return InternalTopicsSnapshot(
             offsets_high_watermarks=[each.next_offset for each in self.offsets],
             transactions_high_watermarks=[each.next_offset for each in self.transactions],
@@ -259,7 +253,6 @@ class InternalTopics:
         )
 
     def restore(self, snapshot: InternalTopicsSnapshot) -> None:
-        """Load the content of a snapshot."""
         _set_offsets(self.offsets, snapshot.offsets_high_watermarks)
         _set_offsets(self.transactions, snapshot.transactions_high_watermarks)
         for record in snapshot.group_records:

@@ -1,6 +1,4 @@
-"""The owners of the names under which clients store data, and the number of bytes that each principal stores under
-them.
-"""
+"""The owners of the names under which clients store data, and the bytes charged to each principal."""
 
 from typing import Generic, TypeVar
 
@@ -11,10 +9,10 @@ Name = TypeVar("Name", str, bytes)
 
 
 class Owners(Generic[Name]):
-    """The data kept under each name, and its principal.
+    """The size of the data under each name, and the principal that owns the name.
 
     A name belongs to the principal that first stored data under it, until no data is left. All data under the name is
-    charged to that principal. Snapshots contain `of` along with the names, except for anonymous owners. The rest is
+    charged to that principal. Snapshots contain `of` along with the names, except for anonymous owners; the rest is
     derived.
     """
 
@@ -25,22 +23,20 @@ class Owners(Generic[Name]):
         #: principal -> the bytes charged to it
         self.held: dict[str, int] = {}
         self.size = 0
-        self._owned = 0  # of all names in `held`
+        self._owned = 0  # the total of `held`
         self._kept: dict[Name, int] = {}
 
     def __contains__(self, name: Name) -> bool:
         return name in self._kept
 
     def own(self, name: Name, principal: str) -> None:
-        """Record the owner of a name under which data is stored or about to be stored, unless the owner is already
-        known.
-        """
+        """Make a principal the owner of a name that holds or will hold data, unless the name has an owner."""
         if principal and name not in self.of:
             self.of[name] = principal
             self._hold(principal, self._kept.get(name, 0))
 
     def charge(self, name: Name, more: int) -> None:
-        """Record an increase or decrease of the bytes under a name. Without bytes, the name loses its owner."""
+        """Change the number of bytes under a name. A name without bytes loses its owner."""
         self.size += more
         kept = self._kept.get(name, 0) + more
         if kept:
@@ -62,23 +58,19 @@ class Owners(Generic[Name]):
             self.held.pop(principal, None)
 
     def payer(self, name: Name, principal: str) -> str:
-        """Return the principal that is charged for `principal`'s data under a name."""
+        """Return the principal that is charged for data that `principal` stores under a name."""
         owner = self.of.get(name)
         if owner is not None:
             return owner
         return NOBODY if name in self._kept else principal
 
     def has_share(self, payer: str, more: int, share: int) -> bool:
-        """Whether this many more bytes can be charged to a principal. The anonymous principal has no bound if it is the
-        only principal.
-        """
+        """Whether `more` bytes can be charged to a principal. If there is only the anonymous one, it has no bound."""
         is_alone = payer == NOBODY and not self.held
         return is_alone or self.charged_to(payer) + more <= share
 
     def charged_to(self, principal: str) -> int:
-        """Return the bytes charged to a principal. The anonymous principal is also charged for bytes without an
-        owner.
-        """
+        """Return the bytes charged to a principal. Bytes without an owner are charged to the anonymous principal."""
         if principal == NOBODY:
             return self.size - self._owned
         return self.held.get(principal, 0)

@@ -17,7 +17,7 @@ REMEMBERED_BATCHES: Final = 5  # as Kafka's producers assume: at most five batch
 
 
 #: The numbers remembered for each batch: base sequence, last sequence, base offset, append time (-1 unless
-#: LogAppendTime). The first two identify a repeated batch, and the answer to it consists of the others.
+#: LogAppendTime). The first two identify a repeated batch, and the others make up its answer.
 BATCH_NUMBERS: Final = 4
 _MOST_NUMBERS: Final = REMEMBERED_BATCHES * BATCH_NUMBERS
 
@@ -26,9 +26,7 @@ NO_SEQUENCE: Final = -1
 
 
 class ProducerWindow:
-    """The idempotence window of one producer id in one partition (S10). `batches` has the numbers of its batches,
-    oldest first.
-    """
+    """The idempotence window of one producer id in one partition (S10). `batches` holds numbers, oldest batch first."""
 
     __slots__ = (
         "batches",
@@ -45,17 +43,15 @@ class ProducerWindow:
         self.producer_epoch = producer_epoch
         self.batches: array[int] = array("q")
         self.last_timestamp = -1
-        self.last_used_ms = -1  # not in any minute, even if the clock begins at 0
+        self.last_used_ms = -1  # in no minute, even if the clock begins at 0
 
     @property
     def last_sequence(self) -> int:
-        """The last sequence of the newest batch of this epoch, or NO_SEQUENCE if there is no batch."""
+        """The last sequence of the newest batch of this epoch, or NO_SEQUENCE without batches."""
         return self.batches[1 - BATCH_NUMBERS] if self.batches else NO_SEQUENCE
 
     def remember(self, producer_epoch: int, batch: Iterable[int]) -> None:
-        """Add a batch, given as its numbers. A batch of another epoch drops all earlier batches, and a batch in a full
-        window drops the oldest.
-        """
+        """Add a batch, given as its numbers. A new epoch drops all earlier batches, and a full window the oldest."""
         batches = self.batches
         if producer_epoch != self.producer_epoch:
             self.producer_epoch = producer_epoch
@@ -65,7 +61,7 @@ class ProducerWindow:
             del batches[:BATCH_NUMBERS]
 
     def end_transaction(self, producer_epoch: int, now_ms: int) -> None:
-        """Apply a transaction marker of this epoch as Kafka does: a higher epoch drops the batches (KIP-890)."""
+        """Apply a transaction marker of this epoch as Kafka does: a higher epoch drops all batches (KIP-890)."""
         self.last_timestamp = now_ms
         self.remember(producer_epoch, ())
 
@@ -95,7 +91,7 @@ class Partition:
     def __init__(self, key: PartitionKey, history: History) -> None:
         self.key = key
         self.history = history
-        #: The maximum number of entries in the history, which is checked for every slice.
+        #: The maximum number of entries in the history, checked for every slice.
         self.settled_ms = history.settled_ms
         self.message = named(key)
         self.version = 1
@@ -104,15 +100,14 @@ class Partition:
         self.extents = ExtentTable()
         self.dead = DeadRanges()
         self.size_bytes = 0
-        #: The offset up to which keys were compacted, and the time from which another compaction is useful (0 for
-        #: never).
+        #: The offset up to which keys have been compacted, and when it is useful to compact again (0 for never).
         self.compacted_to = 0
         self.compact_again_ms = 0
         #: All records missing between the log start and this offset were not live when they were removed (see
         #: front.py).
         self.vacated_to = 0
-        #: 1 + the leader epoch that the last imported batch had in its source; 0 if it is not known. It shows whether
-        #: the source lost records.
+        #: 1 + the last imported batch's leader epoch in its source, or 0 if unknown. It shows whether the source lost
+        #: records.
         self.next_epoch = 0
         self.producers: dict[int, ProducerWindow] = {}
         #: producer id -> first offset of its ongoing transaction in this partition, ordered by offset. An OrderedDict
@@ -121,7 +116,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset of the oldest ongoing transaction, or the high watermark if there is none (S3).
+        """The first offset of the oldest ongoing transaction, or without one the high watermark (S3).
 
         It is never below the log start.
         """
@@ -130,20 +125,20 @@ class Partition:
         return max(next(iter(self.ongoing.values())), self.log_start_offset)
 
     def stable_at(self, time_ms: int) -> int:
-        """Return a last stable offset that the partition had reached at a past time; 0 if none is known."""
+        """Return a last stable offset that the partition had reached by a past time, or 0 if none is known."""
         second = time_ms // 1000
         if second < self.history.known_from():
             return 0
         return self.history.at(second, self.last_stable_offset)
 
     def note_stable(self, now_ms: int) -> None:
-        """Record the last stable offset in the history, before it may move."""
+        """Record the last stable offset in the history before it changes."""
         if now_ms >= self.settled_ms:
             self.history.note(self.last_stable_offset, now_ms)
             self.settled_ms = self.history.settled_ms
 
     def move_log_start(self, offset: int) -> None:
-        """Move the log start. Raises InvariantBroken if it would move back, or past the end of the log."""
+        """Move the log start. Raises InvariantBroken if it would move back or past the end of the log."""
         if not self.log_start_offset <= offset <= self.high_watermark:
             raise InvariantBroken(
                 f"the log start would move from {self.log_start_offset} to {offset}, which is "
@@ -153,7 +148,7 @@ class Partition:
         self.history.drop_below(offset)
 
     def kill(self, ranges: "array[int]") -> "array[int]":
-        """Mark the ranges first, end, first, end, … as dead, except those below the log start; return these ranges."""
+        """Mark the ranges (first, end, first, end, …) as dead, except below the log start. Return what was marked."""
         first = 0
         while first < len(ranges) and ranges[first + 1] <= self.log_start_offset:
             first += 2
@@ -163,7 +158,7 @@ class Partition:
         return ranges
 
     def delta(self) -> PartitionDelta:
-        """Return a delta from the previous version to the current one, with only the offsets filled in."""
+        """Return a delta from the previous version to the current one, which contains only the offsets."""
         version = self.version
         return PartitionDelta(
             partition=self.message,
@@ -176,21 +171,21 @@ class Partition:
         )
 
     def snapshot_delta(self) -> PartitionDelta:
-        """Return a delta with the newest extents, which replaces a watcher's state."""
+        """Return a delta that replaces a watcher's state with the newest extents."""
         delta = self._part(len(self.extents), sys.maxsize)
         delta.from_version = 0
         delta.is_snapshot = True
         return delta
 
     def older_delta(self, below: int) -> PartitionDelta:
-        """Return a delta with the newest extents that begin below an offset, for a watcher that has all others."""
+        """Return a delta with the newest extents that begin below `below`, for a watcher that has all others."""
         delta = self._part(self.extents.first_at_or_after(below), below)
         delta.from_version = delta.version
         delta.is_older = True
         return delta
 
     def _part(self, stop: int, below: int) -> PartitionDelta:
-        """Return a delta with at most SHOWN_EXTENTS extents, up to the index `stop`, and the dead ranges among them."""
+        """Return a delta with up to SHOWN_EXTENTS extents before the index `stop`, and their dead ranges."""
         start = max(0, stop - SHOWN_EXTENTS)
         delta = self.delta()
         if start:
@@ -201,15 +196,15 @@ class Partition:
 
 
 def history_of(key: PartitionKey, settled_ms: int) -> History:
-    """Return an empty history for a partition whose last stable offset is known from `settled_ms` on."""
+    """Return an empty history for a partition whose last stable offset is known since `settled_ms`."""
     return History(settled_ms, spread_of(key))
 
 
 def spread_of(key: PartitionKey) -> int:
-    """Return a number that differs between partitions, so that not all histories are thinned at once."""
+    """Return a number that varies by partition, so that not all histories are thinned at once."""
     return key[0][-1] + key[1]
 
 
 def deleted_delta(key: PartitionKey) -> PartitionDelta:
-    """Return the delta for watchers of a partition that does not exist."""
+    """Return the delta that tells watchers that a partition does not exist."""
     return PartitionDelta(partition=named(key), is_snapshot=True, is_deleted=True)

@@ -1,9 +1,8 @@
-"""Cuts of past seconds: the ends of partitions that a cut of all partitions lowered below the last stable offset.
+"""Past cuts of all partitions: the ends that they lowered below last stable offsets.
 
-At a past time, the last stable offsets of all partitions are known (`History`), but a cut may have ended earlier in
-some of them. These ends are remembered for each whole second in which they changed, and for fewer and fewer seconds as
-they get older, as in a `History`. A cut of all partitions is also a cut of any subset of them, though not always the
-largest one.
+The last stable offsets of all partitions at a past time are known (`History`), but a cut may have ended earlier in some
+partitions. These ends are remembered for each whole second in which they changed, and as in a `History`, for fewer
+seconds the older they are. A cut of all partitions is also a cut of any subset, though not always the largest one.
 """
 
 from array import array
@@ -16,8 +15,7 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.unsettled import Unsettled, cut_of
 
-#: The maximum number of seconds that are remembered, and the maximum number of ends in all of them, at about 100 bytes
-#: each.
+#: The maximum number of seconds remembered, and of ends in all of them (about 100 bytes each).
 MOST_SECONDS: Final = 1024
 MOST_ENDS: Final = 50_000
 
@@ -26,10 +24,9 @@ Lowered: TypeAlias = Mapping[PartitionKey, int]
 
 
 class PastCuts(Widths):
-    """The lowered ends at whole seconds, from `seconds[i]` until `seconds[i + 1]`. Only replay changes this.
+    """The lowered ends at whole seconds, each valid from `seconds[i]` until `seconds[i + 1]`. Only replay changes them.
 
-    From `first_second` until the first of these seconds, no end was lowered. Nothing is known about the time before
-    `first_second`.
+    No end was lowered between `first_second` and the first of these. Nothing is known about earlier times.
     """
 
     __slots__ = ("count", "ends", "first_second", "seconds")
@@ -44,9 +41,7 @@ class PastCuts(Widths):
     def note(
         self, clock_ms: int, partitions: Mapping[PartitionKey, Partition], unsettled: Unsettled
     ) -> None:
-        """Record the current cut before it may change. It has applied since the second after `clock_ms`, the time of
-        the last change.
-        """
+        """Record the current cut, which has applied since the second after `clock_ms`, before it may change."""
         known: Lowered = self.ends[-1] if self.ends else {}
         lowered = lowered_now(partitions, unsettled)
         if lowered != known:
@@ -55,34 +50,32 @@ class PastCuts(Widths):
                 self._thin()
 
     def put(self, second: int, lowered: Lowered) -> None:
-        """Add the ends that apply from a second on, which must be later than all earlier ones."""
+        """Add the ends that apply from a second, which must be later than all before it."""
         self.seconds.append(second)
         self.ends.append(lowered)
         self.count += len(lowered)
 
     def known_from(self) -> int:
-        """Return the first second for which there is an answer."""
+        """Return the first second whose ends are known."""
         return self.first_second
 
     def at(self, second: int) -> Lowered:
-        """Return the lowered ends at a second before the last change, and not before `known_from`."""
+        """Return the lowered ends at a second, from `known_from` until the last change."""
         index = bisect_right(self.seconds, second) - 1
         return self.ends[index] if index >= 0 else {}
 
     def hold_back(self, now_ms: int) -> None:
-        """Forget all cuts, because the clock was set back to `now_ms`. The current cut is known from the next second
-        on.
+        """Forget all cuts, because the clock was set back to `now_ms`. The current cut is known from the next second.
 
-        Before that second, histories may be less exact than their widths then say, so a cut could split transactions.
+        Before that second, histories may be less exact than their widths then indicate, so a cut could split
+        transactions.
         """
         self._keep(())
         self.first_second = now_ms // 1000 + 1
         self.thinned_at = 0
 
     def _thin(self) -> None:
-        """Drop the seconds that do not give the answer for any multiple of the width at their time, and the oldest ones
-        beyond the bounds.
-        """
+        """Drop seconds that no multiple of the width at their time refers to, and the oldest ones beyond the bounds."""
         self._keep(self.kept(self.seconds))
         first, count = 0, self.count
         while len(self.ends) - first > MOST_SECONDS * 3 // 4 or (
@@ -100,12 +93,12 @@ class PastCuts(Widths):
         self.count = sum(map(len, self.ends))
 
     def rows(self) -> Iterator[tuple[int, Lowered]]:
-        """Yield each second with its ends."""
+        """Yield each second with its lowered ends."""
         return zip(self.seconds, self.ends, strict=True)
 
 
 def lowered_now(partitions: Mapping[PartitionKey, Partition], unsettled: Unsettled) -> Lowered:
-    """Return the ends that the cut of all partitions lowers now. Takes time in proportion to the unsettled ranges."""
+    """Return the ends that the cut of all partitions currently lowers, in time linear in the unsettled ranges."""
     transactions = list(unsettled.transactions.values())
     if not transactions:
         return {}

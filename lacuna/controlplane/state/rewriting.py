@@ -1,6 +1,6 @@
-"""The work done by merges and compaction since this control plane became the leader, and the data waiting for merges.
+"""Counts of the work of merges and compaction since this control plane became the leader, and of what merging awaits.
 
-Volatile: no decision uses it.
+Volatile: no decision uses these counts.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ _RUNS: Final = 50
 
 @dataclass(slots=True)
 class TopicRewritten:
-    """The data of one topic that agents and jobs have rewritten."""
+    """How much data of one topic has been merged and compacted."""
 
     merged: Rewritten = field(default_factory=Rewritten)
     compacted: Rewritten = field(default_factory=Rewritten)
@@ -42,28 +42,25 @@ class Rewriting:
         self.small_bytes = 0
 
     def begin(self, now_ms: int) -> None:
-        """Start counting from `now_ms`, unless counting has already begun."""
         self.since_ms = self.since_ms or now_ms
 
     def add(self, topic_id: bytes, is_compaction: bool, swap: Rewritten) -> None:
-        """Count the swap of a partition's extents."""
         for each in (self.total, self.topics.setdefault(topic_id, TopicRewritten())):
             add(each.compacted if is_compaction else each.merged, swap)
 
     def deleted(self, sizes: Iterable[int]) -> None:
-        """Count objects that were deleted from the bucket, by their sizes in bytes."""
+        """Count objects deleted from the bucket, given their sizes in bytes."""
         for size in sizes:
             self.objects_deleted += 1
             self.bytes_deleted += size
 
     def ran(self, run: MergeRun) -> None:
-        """Remember a run, and count its rejected partitions."""
+        """Remember a run, and count the partitions that it was refused for."""
         self.runs.append(run)
         self.refused += run.refused
 
 
 def add(total: Rewritten, more: Rewritten) -> None:
-    """Add all counts of `more` to those of `total`."""
     total.swaps += more.swaps
     total.extents_before += more.extents_before
     total.extents_after += more.extents_after
@@ -73,7 +70,7 @@ def add(total: Rewritten, more: Rewritten) -> None:
 
 
 class Waiting(NamedTuple):
-    """The numbers of small extents and their bytes, of aborted offsets and their bytes, and of the extents examined."""
+    """Counts of small extents, their bytes, aborted offsets, their bytes, and the extents examined."""
 
     small_extents: int
     small_bytes: int
@@ -83,7 +80,7 @@ class Waiting(NamedTuple):
 
 
 def waiting_in(partition: Partition, small_bytes: int) -> Waiting:
-    """Return the counts of waiting extents among those that merging examines. See `kinds_of` for `small_bytes`."""
+    """Count what waits for merging among the extents that it examines. See `kinds_of` for `small_bytes`."""
     extents = partition.extents
     end = extents.first_ending_after(partition.last_stable_offset)
     start = max(0, end - MERGE_WINDOW)

@@ -1,6 +1,4 @@
-"""The segment table: the objects that extents refer to, the times when other objects were replaced, and the pins of
-readers.
-"""
+"""The segment table: the objects that extents refer to, when other objects were replaced, and readers' pins."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -21,14 +19,14 @@ RELEASED_AT_ONCE: Final = 10_000
 
 
 class Pin(NamedTuple):
-    """A job's pin: objects that were live at `starts_ms` are kept until `ends_ms`."""
+    """A job's pin, which keeps objects that were live at `starts_ms` until `ends_ms`."""
 
     starts_ms: int
     ends_ms: int
 
 
 class SegmentRow(NamedTuple):
-    """One segment: the size of its object in bytes, and the number of extents that refer to it."""
+    """A segment, with the size of its object in bytes and the number of extents that refer to it."""
 
     key: SegmentKey
     object_size: int
@@ -38,7 +36,7 @@ class SegmentRow(NamedTuple):
 class _Columns:
     """The segments of one lease, ordered by sequence, 20 bytes each.
 
-    They are added nearly in order. Rows of dropped segments are removed once they are more than half of all rows.
+    They arrive nearly in order. The rows of dropped segments are removed once they outnumber the others.
     """
 
     __slots__ = ("forgotten", "live", "sequences", "sizes")
@@ -50,7 +48,7 @@ class _Columns:
         self.forgotten = 0
 
     def find(self, sequence: int) -> int | None:
-        """Return the row of a segment, or None if it is not in the table."""
+        """Return a segment's row, or None if it is not in the table."""
         row = bisect_left(self.sequences, sequence)
         if row < len(self.sequences) and self.sequences[row] == sequence:
             return row if self.live[row] != _FORGOTTEN else None
@@ -75,7 +73,6 @@ class _Columns:
         self.live.insert(row, live)
 
     def forget(self, row: int) -> None:
-        """Remove a segment."""
         self.live[row] = _FORGOTTEN
         self.forgotten += 1
         if 2 * self.forgotten > len(self.live):
@@ -84,7 +81,7 @@ class _Columns:
             self.forgotten = 0
 
     def without_forgotten(self) -> "_Columns":
-        """Return the segments that remain, possibly as this object itself."""
+        """Return the remaining segments, possibly as this object itself."""
         if not self.forgotten:
             return self
         rows = [row for row, each in enumerate(self.live) if each != _FORGOTTEN]
@@ -96,12 +93,12 @@ class _Columns:
 
 
 class References:
-    """References of extents to segments, as columns of equal length."""
+    """References from extents to segments, as columns of equal length."""
 
     __slots__ = ("lease_ids", "sequences")
 
     def __init__(self, lease_ids: Iterable[int] = (), sequences: Iterable[int] = ()) -> None:
-        """Arrays are kept without being copied."""
+        """Arrays are stored without being copied."""
         self.lease_ids = lease_ids if isinstance(lease_ids, array) else array("q", lease_ids)
         self.sequences = sequences if isinstance(sequences, array) else array("q", sequences)
 
@@ -109,12 +106,11 @@ class References:
         return len(self.lease_ids)
 
     def extend(self, others: "References") -> None:
-        """Add references at the end."""
         self.lease_ids.extend(others.lease_ids)
         self.sequences.extend(others.sequences)
 
     def take(self, most: int) -> "References":
-        """Remove and return at most this many references from the end, at a cost independent of their total number."""
+        """Remove and return up to `most` references from the end, at a cost independent of their total number."""
         start = max(0, len(self) - most)
         taken = References(self.lease_ids[start:], self.sequences[start:])
         del self.lease_ids[start:], self.sequences[start:]
@@ -122,7 +118,7 @@ class References:
 
 
 class SegmentRows:
-    """Segments as columns of equal length, ordered by lease id and sequence."""
+    """Segments ordered by lease id and sequence, as columns of equal length."""
 
     __slots__ = ("lease_ids", "live_extents", "sequences", "sizes")
 
@@ -140,7 +136,7 @@ class SegmentRows:
 
 
 class SegmentTable:
-    """The segments that were committed and are not yet collected. Only replay changes it."""
+    """The segments that have been committed and not yet collected. Only replay changes it."""
 
     __slots__ = ("_leases", "pins", "releasing", "replaced")
 
@@ -159,7 +155,6 @@ class SegmentTable:
         return sum(len(each.live) - each.forgotten for each in self._leases.values())
 
     def __iter__(self) -> Iterator[SegmentRow]:
-        """Yield all segments, ordered by key."""
         for lease_id, columns in sorted(self._leases.items()):
             rows = zip(columns.sequences, columns.sizes, columns.live, strict=True)
             for sequence, object_size, live in rows:
@@ -167,7 +162,7 @@ class SegmentTable:
                     yield SegmentRow((lease_id, sequence), object_size, live)
 
     def rows(self, most: int) -> Iterator[SegmentRows]:
-        """Yield all segments, at most this many at a time."""
+        """Yield all segments, at most `most` at a time."""
         for lease_id, columns in sorted(self._leases.items()):
             kept = columns.without_forgotten()
             for start in range(0, len(kept.live), most):
@@ -181,7 +176,7 @@ class SegmentTable:
                 )
 
     def add_rows(self, found: SegmentRows) -> None:
-        """Add the next batch of segments that `rows` yielded."""
+        """Add the next segments that `rows` yielded."""
         start, end = 0, len(found.lease_ids)
         while start < end:
             lease_id = found.lease_ids[start]
@@ -193,17 +188,17 @@ class SegmentTable:
             start = stop
 
     def last_sequence(self, lease_id: int) -> int:
-        """Return the highest sequence that the table knows for a lease, or 0 if there is none."""
+        """Return the highest sequence in the table for a lease, or 0 if there is none."""
         columns = self._leases.get(lease_id)
         return columns.sequences[-1] if columns is not None else 0
 
     def size_of(self, key: SegmentKey) -> int:
-        """Return the size of a segment's object in bytes. Raises KeyError if the segment is not in the table."""
+        """Return the size of a segment's object in bytes. Raises KeyError if it is not in the table."""
         columns, row = self._find(key)
         return columns.sizes[row]
 
     def add(self, key: SegmentKey, object_size: int, extents: int, now_ms: int) -> None:
-        """Add a segment that `extents` extents refer to; with 0, it counts as replaced at `now_ms`.
+        """Add a segment with `extents` references. Without any, it counts as replaced at `now_ms`.
 
         Raises ValueError if it is already in the table.
         """
@@ -215,10 +210,10 @@ class SegmentTable:
             self.replaced[key] = now_ms
 
     def release(self, references: Sequence["References"], now_ms: int) -> None:
-        """Remove references at once if there are only a few; otherwise, `release_waiting` removes them in parts.
+        """Remove a few references at once, or leave many of them for `release_waiting`.
 
-        Waiting references are not collected, though their extents are already gone. Raises KeyError if a segment is not
-        in the table.
+        Segments with waiting references are not collected, though the extents are already gone. Raises KeyError if a
+        segment is not in the table.
         """
         if sum(map(len, references)) > RELEASED_AT_ONCE:
             for each in references:
@@ -228,7 +223,7 @@ class SegmentTable:
             self._release(each, now_ms)
 
     def release_waiting(self, most: int, now_ms: int) -> None:
-        """Remove at most this many of the waiting references."""
+        """Remove up to `most` waiting references."""
         self._release(self.releasing.take(most), now_ms)
 
     def _release(self, references: "References", now_ms: int) -> None:
@@ -244,12 +239,12 @@ class SegmentTable:
                 self.replaced[key] = now_ms
 
     def hold_back(self, now_ms: int) -> None:
-        """After the clock was set back to `now_ms`, move all later times to `now_ms`."""
+        """Move times after `now_ms` to `now_ms`, because the clock was set back."""
         for key, replaced_ms in self.replaced.items():
             self.replaced[key] = min(replaced_ms, now_ms)
 
     def forget(self, key: SegmentKey) -> None:
-        """Remove a replaced segment, whose object was deleted from the bucket."""
+        """Remove a replaced segment whose object has been deleted from the bucket."""
         if self.replaced.pop(key, None) is not None:
             columns, row = self._find(key)
             columns.forget(row)
@@ -266,9 +261,9 @@ class SegmentTable:
     def collectable(
         self, now_ms: int, grace_ms: int, limit: int, avoided: Set[SegmentKey] = frozenset()
     ) -> list[SegmentKey]:
-        """Return at most `limit` segments replaced at least `grace_ms` ago that no pin protects, oldest first.
+        """Return up to `limit` segments replaced at least `grace_ms` ago, oldest first.
 
-        Those in `avoided` are left out.
+        Segments in `avoided` or protected by a pin are left out.
         """
         last_ms = now_ms - grace_ms
         held_from_ms = min((pin.starts_ms for pin in self.pins.values()), default=None)

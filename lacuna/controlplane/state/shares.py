@@ -1,17 +1,17 @@
-"""Shares a cluster's quotas among its agents. Volatile, since each agent asks again every second.
+"""Divides a cluster's quotas among its agents. Volatile, since each agent asks again every second.
 
-A quota applies to the whole cluster. An agent whose clients wait gets more, up to what the others leave. An agent whose
-clients use little keeps slightly more than they use. An agent's share is not given to another before the agent has
-asked again, so that the shares never exceed the quota.
+A quota applies to the whole cluster. An agent whose clients wait receives a larger share, up to what the others leave.
+An agent whose clients use little keeps slightly more than they use. No part of an agent's share goes to the others
+before the agent has asked again, so the shares never exceed the quota.
 """
 
 from typing import Final, NamedTuple
 
 from lacuna.controlplane.shared.security import Entity
 
-#: A share that its agent has not requested for this long becomes free.
+#: How long an agent keeps its share without requesting it again.
 _LIFETIME_MS: Final = 3_000
-#: The minimum share of every agent, as a fraction of an equal share. It allows the agent's next client to begin.
+#: The minimum share of each agent, as a fraction of an equal share, so that its next client can begin.
 _LEAST: Final = 0.1
 #: The factor by which the share of an agent whose clients do not wait exceeds its use.
 _HEADROOM: Final = 1.25
@@ -30,17 +30,13 @@ class _Share(NamedTuple):
 
 
 class Shares:
-    """The shares of all quotas that are in use."""
-
     def __init__(self) -> None:
         self._kept: dict[Counted, dict[int, _Share]] = {}
 
     def ask(
         self, counted: Counted, lease_id: int, used: float, is_short: bool, now_ms: int
     ) -> float:
-        """Return an agent's share, from 0 to 1, given the part of the quota used per second and whether
-        clients waited.
-        """
+        """Return an agent's share (0 to 1), given the part of the quota used per second and whether clients wait."""
         shares = self._kept.pop(counted, {})
         self._kept[counted] = shares  # the most recently used one is at the end
         if len(self._kept) > _MOST_KEPT:
@@ -61,9 +57,7 @@ class Shares:
 
 
 def _target(own: _Share, others: list[_Share]) -> float:
-    """Return the share that an agent would have if all agents asked now: waiting agents share what the others do not
-    need.
-    """
+    """Return an agent's share as if all agents asked now: waiting agents divide what the others do not need."""
     count = len(others) + 1
     least = _LEAST / count
     needs = [max(least, each.used * _HEADROOM) for each in others if not each.is_short]
@@ -72,6 +66,6 @@ def _target(own: _Share, others: list[_Share]) -> float:
         return max(least, (1.0 - sum(needs)) / waiting)
     if waiting > 1:
         return max(least, own.used * _HEADROOM)
-    # No client waits. The unneeded part is shared as well, so that some of it is available for a burst.
+    # No client waits. What is not needed is divided as well, so that some is available for a burst.
     needed = max(least, own.used * _HEADROOM)
     return max(least, needed + (1.0 - needed - sum(needs)) / count)

@@ -1,8 +1,7 @@
-"""Serializes the state and restores it. Equal states give equal bytes, because every collection is written in a fixed
-order.
+"""Serializes the state and restores it. Equal states give equal bytes, since every collection has a fixed order.
 
 A snapshot is a sequence of parts of a few MiB, since a protobuf message cannot exceed 2 GiB. Each part is a
-StateSnapshot, and so is the concatenation of all parts if it does not exceed this limit.
+StateSnapshot, and within this limit, so is the concatenation of all parts.
 """
 
 from array import array
@@ -48,8 +47,8 @@ from lacuna.controlplane.v1.snapshot_pb2 import (
     UnsettledSnapshot,
 )
 
-# The formats of records and of snapshots. A number is increased when an earlier version would misread new content. The
-# earlier version then rejects the content rather than dropping unknown parts.
+# The formats of records and snapshots. A number is increased when earlier versions would misread new content, so that
+# they reject it instead of dropping the parts that they do not know.
 RECORD_FORMAT: Final = 1
 SNAPSHOT_FORMAT: Final = 1
 
@@ -87,11 +86,11 @@ _TRANSACTIONAL_FIELDS = (
 
 
 class LaterFormatError(ValueError):
-    """A later version wrote this content, and this version may misread it."""
+    """The content was written by a later version, and this version might misread it."""
 
 
 def snapshot_parts(state: State) -> Iterator[bytes]:
-    """Serialize all durable state, in parts of about PART_BYTES. The state must not change in the meantime."""
+    """Serialize all durable state in parts of about PART_BYTES. The state must not change meanwhile."""
     part: list[bytes] = []
     size = 0
     for piece in _pieces(state):
@@ -105,16 +104,14 @@ def snapshot_parts(state: State) -> Iterator[bytes]:
 
 
 def snapshot(state: State) -> bytes:
-    """Serialize all durable state as one message. A large state does not fit into one message (see
-    `snapshot_parts`).
-    """
+    """Serialize all durable state as one message, which fails for a large state (see `snapshot_parts`)."""
     return b"".join(snapshot_parts(state))
 
 
 def restore(parts: Iterable[bytes]) -> State:
     """Return the state that `snapshot_parts` serialized, without watchers.
 
-    Raises LaterFormatError, and DecodeError if the bytes are malformed.
+    Raises LaterFormatError, or DecodeError if the bytes are malformed.
     """
     state = State()
     for part in parts:
@@ -123,13 +120,11 @@ def restore(parts: Iterable[bytes]) -> State:
 
 
 def restore_part(state: State, part: bytes) -> None:
-    """Add the next part of a snapshot to a state that was empty before the first one. Raises the errors of
-    `restore`.
-    """
+    """Add the next part of a snapshot to a state, which must be empty before the first. Raises as `restore` does."""
     message = StateSnapshot.FromString(part)
     if message.format_version > SNAPSHOT_FORMAT:
         raise LaterFormatError(
-            f"format {message.format_version}, but this version reads up to {SNAPSHOT_FORMAT}"
+            f"format {message.format_version}, but this version reads only formats up to {SNAPSHOT_FORMAT}"
         )
     _read_part(state, message)
 
@@ -228,7 +223,7 @@ def _read_lease(message: LeaseSnapshot) -> Lease:
 
 
 def _topic(topic: TopicState, principal: str) -> Iterator[TopicSnapshot]:
-    """Yield entries of a topic. A topic with many rows has several entries, and the later ones have only its id."""
+    """Yield a topic as one or more entries, of which the later ones contain only its id and more rows."""
     entry = TopicSnapshot(topic=topic.message(), principal=principal)
     rows = 0
     for partition in topic.partitions:
@@ -247,7 +242,7 @@ def _count_rows(piece: PartitionSnapshot) -> int:
 
 
 def _partition(partition: Partition) -> Iterator[PartitionSnapshot]:
-    """Yield a partition in entries of at most PIECE_ROWS rows of a kind. The later entries have only rows."""
+    """Yield a partition in entries of at most PIECE_ROWS rows of a kind. Later entries contain only rows."""
     windows = sorted(partition.producers.items())
     counts = (len(partition.extents), len(partition.dead), len(windows))
     for start in range(0, max(*counts, 1), PIECE_ROWS):
@@ -429,7 +424,7 @@ def _past_cut(second: int, lowered: Lowered) -> PastCutSnapshot:
 
 
 def _segments(table: SegmentTable) -> Iterator[SegmentsSnapshot]:
-    """Yield all segments, ordered by key, then the order in which some were replaced, and the references to release."""
+    """Yield all segments ordered by key, then the replaced ones in their order, then the waiting references."""
     for rows in table.rows(PIECE_ROWS):
         yield SegmentsSnapshot(
             lease_ids=rows.lease_ids,

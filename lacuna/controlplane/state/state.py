@@ -51,22 +51,18 @@ NO_NODE: Final = 0
 
 
 class Lease:
-    """The lease of a running agent process or job."""
-
     __slots__ = ("duration_ms", "forgotten_sequence", "lease_id", "node_id", "recent")
 
     def __init__(self, lease_id: int, node_id: int, duration_ms: int = LEASE_DURATION_MS) -> None:
         self.lease_id = lease_id
         self.node_id = node_id
-        self.duration_ms = duration_ms  # its duration without a renewal
+        self.duration_ms = duration_ms  # how long it lasts without a renewal
         #: The answers to its last commits (a SegmentCommitted each, serialized), by sequence.
         self.recent: OrderedDict[int, bytes] = OrderedDict()
         self.forgotten_sequence = -1  # the highest sequence whose answer was dropped
 
     def remember(self, sequence: int, verdicts: bytes) -> None:
-        """Keep the answer to a commit (a serialized SegmentCommitted), and drop the oldest answer if there are too
-        many.
-        """
+        """Keep the answer to a commit (a serialized SegmentCommitted), and drop the oldest beyond the limit."""
         self.recent[sequence] = verdicts
         if len(self.recent) > REMEMBERED_COMMITS:
             dropped, _ = self.recent.popitem(last=False)
@@ -76,7 +72,7 @@ class Lease:
 class TopicState:
     """A topic, its configs, and its partitions in the order of their indexes.
 
-    `own` holds the configs set on it, and `configs` those in effect, including those set for all brokers.
+    `own` holds the configs set on the topic; `configs` also includes those set for all brokers, and is in effect.
     """
 
     __slots__ = ("configs", "mirror_source", "name", "own", "partitions", "topic_id")
@@ -90,14 +86,13 @@ class TopicState:
         self.partitions: list[Partition] = []
 
     def set_configs(self, own: Mapping[str, str], defaults: Mapping[str, str]) -> None:
-        """Replace the topic's own configs, and those set for all brokers."""
+        """Replace the topic's own configs, and the ones set for all brokers."""
         self.own = dict(own)
         self.configs = {**defaults, **own}
-        #: The topic that it mirrors, or "" if it accepts records of producers.
+        #: The topic that it mirrors, or "" if it accepts producers' records.
         self.mirror_source = self.own.get(MIRROR_SOURCE, "")
 
     def message(self) -> Topic:
-        """Return the topic as clients of the control plane see it."""
         return Topic(
             topic_id=self.topic_id,
             name=self.name,
@@ -108,7 +103,7 @@ class TopicState:
 
 
 def plain(name: str) -> str:
-    """Return a topic's name with '.' replaced by '_', as in metrics. No two topics may share this form."""
+    """Return a topic name with '.' replaced by '_', as in metrics. No two topics may share this form."""
     return name.replace(".", "_")
 
 
@@ -118,15 +113,11 @@ def size_of_group_of_transaction(group_id: str) -> int:
 
 
 def size_of_transactional_id(transactional_id: str) -> int:
-    """Return the approximate size in bytes of a transactional id, without the partitions and groups of its
-    transaction.
-    """
+    """Return the approximate size in bytes of a transactional id, excluding its transaction."""
     return 1024 + len(transactional_id)
 
 
 class State:
-    """The state machine's state."""
-
     def __init__(self) -> None:
         self.cluster_id = ""
         self.clock_ms = 0
@@ -184,7 +175,7 @@ class State:
         self.retention_queue: list[PartitionKey] = []
         #: when the ages of records were last compared with retention.ms, by partition
         self.retention_ages: dict[PartitionKey, int] = {}
-        #: the time of the last tick; partitions that this tick did not see have been created since then
+        #: the time of the last tick; partitions that it did not see have been created since
         self.retention_ticked_ms: int | None = None
         # Volatile: the agents' shares of quotas.
         self.shares = Shares()
@@ -202,19 +193,19 @@ class State:
         self.compaction_horizons = Horizons()
 
     def note_cut(self, now_ms: int) -> None:
-        """Record the cut for the seconds since the last change, before a change at `now_ms`."""
+        """Before a change at `now_ms`, record the cut that has applied since the last change."""
         is_lowered = self.unsettled.transactions or self.past_cuts.ends
         if is_lowered and now_ms >= next_second_ms(self.clock_ms):
             self.past_cuts.note(self.clock_ms, self.partitions, self.unsettled)
 
     def cut_at(self, second: int) -> Lowered:
-        """Return the ends that, at a given second, a cut of all partitions lowered below their last stable offsets."""
+        """Return the ends that the cut of all partitions at a second lowered below last stable offsets."""
         if second * 1000 >= next_second_ms(self.clock_ms):
             return lowered_now(self.partitions, self.unsettled)
         return self.past_cuts.at(second)
 
     def add_transactional_id(self, found: TransactionalId, principal: str) -> None:
-        """Add a new transactional id. The groups in its transaction are not counted yet."""
+        """Add a new transactional id. Groups in its transaction are not yet counted."""
         self.transactional_ids[found.transactional_id] = found
         self.id_owners.own(found.transactional_id, principal)
         self.id_owners.charge(
@@ -222,17 +213,16 @@ class State:
         )
 
     def drop_transactional_id(self, transactional_id: str) -> TransactionalId:
-        """Remove an existing transactional id, and return it."""
         self.id_owners.charge(transactional_id, -size_of_transactional_id(transactional_id))
         return self.transactional_ids.pop(transactional_id)
 
     def charge_partitions(self, found: TransactionalId, count: int) -> None:
-        """Record that at most this many partitions are in the open transaction of a transactional id."""
+        """Charge up to `count` partitions in an open transaction to its transactional id."""
         size = count * SIZE_OF_PARTITION_OF_TRANSACTION
         self.id_owners.charge(found.transactional_id, size)
 
     def has_room_for_ids(self, transactional_id: str, principal: str, more: int) -> bool:
-        """Return whether `principal` can store this many more bytes under a transactional id."""
+        """Whether `principal` may store `more` additional bytes under a transactional id."""
         owners = self.id_owners
         if owners.size + more > MOST_TRANSACTIONAL_ID_BYTES:
             return False
@@ -241,9 +231,9 @@ class State:
         return owners.has_share(payer, more, share)
 
     def has_room_for_partitions(self, found: TransactionalId, more: int, others: int = 0) -> bool:
-        """Return whether this many more partitions can join the transaction of a transactional id.
+        """Whether `more` partitions can join the transaction of a transactional id.
 
-        `others` partitions are about to join other transactions, independently of the charged principal.
+        `others` partitions are about to join other transactions, whichever principal is charged for those.
         """
         size = (more + others) * SIZE_OF_PARTITION_OF_TRANSACTION
         return len(found.partitions) + more <= MOST_OF_TRANSACTION and self.has_room_for_ids(
@@ -251,39 +241,35 @@ class State:
         )
 
     def may_lack_room_for_partitions(self, more: int) -> bool:
-        """Return whether some transaction might reject this many more partitions because its principal has too many
-        bytes.
-        """
+        """Whether some transaction might refuse `more` partitions because its principal stores too many bytes."""
         share = self.groups.settings.share_of(MOST_TRANSACTIONAL_ID_BYTES)
         return self.id_owners.size + more * SIZE_OF_PARTITION_OF_TRANSACTION > share
 
     def give_producer_id(self, producer_id: int, now_ms: int) -> None:
-        """Record that a producer id is assigned now, if it is new."""
+        """Record the assignment of a producer id, if it is new."""
         if producer_id >= self.next_producer_id:
             self.next_producer_id = producer_id + 1
             self.id_ages.note(producer_id, now_ms)
 
     @property
     def internal(self) -> InternalTopics:
-        """The internal topics, most of whose records are about groups."""
+        """The internal topics. They belong to the offsets, as most of their records are about groups."""
         return self.groups.offsets.internal
 
     def topic_name(self, topic_id: bytes) -> str:
-        """Return the name of a topic, which may be internal; "" if there is no such topic."""
+        """Return the name of a topic, including internal ones, or "" if it does not exist."""
         topic = self.topics.get(topic_id) or internal_by_id(topic_id)
         return "" if topic is None else topic.name
 
     @property
     def topic_defaults(self) -> Mapping[str, str]:
-        """The topic configs that were set for all brokers."""
+        """The topic configs set for all brokers."""
         return topic_defaults(self.security.configs)
 
     # Watching.
 
     def watch(self, key: PartitionKey) -> PartitionDelta:
-        """Count one more watcher of a partition. Return a delta with the whole partition, or one that says that it is
-        deleted.
-        """
+        """Add a watcher of a partition. Return a delta with the whole partition, or one that says it is deleted."""
         self.watched[key] = self.watched.get(key, 0) + 1
         found = self.partitions.get(key)
         if found is not None:
@@ -292,7 +278,7 @@ class State:
         return deleted_delta(key) if internal is None else internal.delta(key)
 
     def unwatch(self, key: PartitionKey) -> None:
-        """Count one watcher fewer. Without watchers, no deltas are made. Raises KeyError if there was none."""
+        """Remove a watcher. Without watchers, no deltas are created. Raises KeyError if there is none."""
         left = self.watched[key] - 1
         if left:
             self.watched[key] = left
@@ -320,7 +306,7 @@ class State:
         return delta
 
     def put_agents(self, delta: ClusterDelta) -> None:
-        """Add the visible and the hidden agents to a delta."""
+        """Add the visible and hidden agents to a delta."""
         live = self.live_agents()
         delta.has_agents = True
         delta.agents.extend(live)
@@ -330,7 +316,7 @@ class State:
         delta.agent_processes = self.agent_processes()
 
     def live_agents(self) -> list[Agent]:
-        """Return the visible nodes, whose leases are live and not hidden, ordered by node id."""
+        """Return the nodes with a live lease that is not hidden, ordered by node id."""
         leases = self.leases.values()
         return self._nodes({each.node_id for each in leases if not self.is_hidden(each)})
 
@@ -350,7 +336,7 @@ class State:
         return self._nodes({lease.node_id for lease in self.leases.values()})
 
     def known_agents(self) -> list[Agent]:
-        """Return the nodes that have a live lease or recently had one, ordered by node id."""
+        """Return the nodes that have, or recently had, a live lease, ordered by node id."""
         leased = {lease.node_id for lease in self.leases.values()}
         return self._nodes(leased.union(self.missed))
 
@@ -365,7 +351,7 @@ class State:
     # For replay.
 
     def changed(self, partition: Partition) -> PartitionDelta | None:
-        """Give a changed partition a new version. Return the delta to fill in, or None if it has no watchers."""
+        """Increment the version of a partition. Return a delta to fill in, or None without watchers."""
         partition.version += 1
         if partition.key not in self.watched:
             return None
@@ -374,7 +360,7 @@ class State:
         return delta
 
     def cluster_changed(self) -> ClusterDelta:
-        """Give the changed cluster a new version, and return the delta to fill in."""
+        """Increment the version of the cluster, and return a delta to fill in."""
         self.cluster_version += 1
         delta = ClusterDelta(version=self.cluster_version)
         self.changes.append(delta)

@@ -1,4 +1,4 @@
-"""Describes events of a cluster that interest operators, in one line each (`--verbose`)."""
+"""Describes cluster events of interest to operators, in one line each (`--verbose`)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -32,9 +32,9 @@ _MOST: Final = 10
 
 
 def describe(state: State, command: Command | None, record: JournalRecord) -> str:
-    """Describe the effect of a record before it is replayed; "" if it is an everyday event.
+    """Describe the effect of a record before its replay, or return "" for an everyday event.
 
-    `command` is the command whose decision wrote the record, or None if the passing of time caused it.
+    `command` is the one whose decision wrote the record, or None if time triggered the record.
     """
     event = record.WhichOneof("event")
     tell = _TELLERS.get(event) if event else None
@@ -79,7 +79,7 @@ def _transaction_ended(state: State, command: Command | None, record: Transactio
 
 def _by_whom(command: Command | None) -> str:
     if command is None:
-        return "it took longer than its timeout"
+        return "it exceeded its timeout"
     if command.WhichOneof("verb") == "abort_txn":
         return "an operator requested it"
     return "its producer requested it"
@@ -112,7 +112,7 @@ def _group(state: State, _command: Command | None, record: GroupRecord) -> str:
 
 
 def _generation(state: State, record: GroupGeneration) -> str:
-    # The same generation is written a second time when a static member returns under another id.
+    # A generation is journalled a second time when a static member returns under a new id.
     before = state.groups.generations.get(record.group_id)
     if before is not None and before.generation_id == record.generation_id:
         return ""
@@ -125,7 +125,7 @@ def _epoch(
     before: ConsumerGroup | StreamsGroup | None,
     part: str,
 ) -> str:
-    """Describe a new epoch; `part` is the name of the part of a member's record that describes its client."""
+    """Describe a new epoch. `part` names the field of a member's record that describes its client."""
     if before is not None and before.group_epoch == record.group_epoch:
         return ""
     clients = {} if before is None else _clients(before.members.values(), part)

@@ -1,4 +1,4 @@
-"""Adjusts the times in the state when the control plane was paused, or when its clock jumps or is set back."""
+"""Adjusts the times in the state after a pause of the control plane, or when its clock jumps or is set back."""
 
 from lacuna.controlplane.state.deadlines import Deadlines
 from lacuna.controlplane.state.merging import Horizons
@@ -9,9 +9,7 @@ from lacuna.controlplane.state.state import State
 
 
 def leap(state: State, by_ms: int) -> None:
-    """Keep the remaining time of all sessions and leases after the clock has jumped forward. Changes nothing
-    durable.
-    """
+    """Keep the remaining time of all sessions and leases after a forward jump of the clock. Nothing durable changes."""
     state.lease_deadlines = Deadlines()  # the next tick gives each lease its full duration
     state.absences = Deadlines()
     state.merge_horizons, state.compaction_horizons = Horizons(), Horizons()
@@ -20,7 +18,7 @@ def leap(state: State, by_ms: int) -> None:
 
 
 def pause(state: State, by_ms: int) -> None:
-    """Extend all timeouts by a period in which nothing could be received. Changes nothing durable."""
+    """Extend all timeouts by a period in which nothing could be received. Nothing durable changes."""
     for deadlines in (state.lease_deadlines, state.absences, state.transaction_deadlines):
         deadlines.shift(by_ms)
     state.groups.live.moved_ms += by_ms
@@ -28,7 +26,7 @@ def pause(state: State, by_ms: int) -> None:
 
 
 def hold_back(state: State, now_ms: int) -> None:
-    """After the clock was set back to `now_ms`, move all later durable times to `now_ms`."""
+    """Move durable times after `now_ms` to `now_ms`, because the clock was set back."""
     for lease_id, ended_ms in state.ended_leases.items():
         state.ended_leases[lease_id] = min(ended_ms, now_ms)
     state.segments.hold_back(now_ms)

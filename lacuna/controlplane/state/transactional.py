@@ -1,4 +1,4 @@
-"""A transactional id: its producer id and epoch, its transaction, and the table of its state transitions."""
+"""A transactional id: its producer id and epoch, its transaction, and its table of state transitions."""
 
 from array import array
 from enum import Enum
@@ -10,18 +10,13 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 
-#: The last epoch (Short.MAX_VALUE) is reserved for fencing by the coordinator, as in Kafka: no producer is given it or
-#: may use it.
+#: The last epoch (Short.MAX_VALUE), which no producer may use: as in Kafka, the coordinator reserves it for fencing.
 EXHAUSTED_EPOCH: Final = 32766
 LAST_EPOCH: Final = 32767
 
 
 class TransactionState(Enum):
-    """The states of a transactional id, with Kafka's names. Kafka's Prepare states do not exist in Lacuna, since the
-    flip is one step.
-
-    See S1.
-    """
+    """The states of a transactional id, with Kafka's names, but without Prepare, since the flip is one step (S1)."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -30,8 +25,6 @@ class TransactionState(Enum):
 
 
 class TransactionEvent(Enum):
-    """The events that move a transactional id from one state to another."""
-
     INIT = "init"
     JOIN = "join"
     COMMIT = "commit"
@@ -68,9 +61,7 @@ TRANSITIONS: Final[dict[TransactionState, dict[TransactionEvent, TransactionStat
 
 
 class IllegalTransition(ValueError):
-    """A journal record that is impossible in the current state: the journal belongs to another state machine, or there
-    is a bug.
-    """
+    """A journal record is impossible in the current state: the journal is foreign, or there is a bug."""
 
 
 class TransactionalId:
@@ -100,7 +91,7 @@ class TransactionalId:
         self.transactional_id = transactional_id
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
-        #: An InitProducerId with this epoch is a retry, and gets the current epoch once more (KIP-360).
+        #: An InitProducerId with this epoch is a retry, and gets the current epoch again (KIP-360).
         self.last_producer_epoch = NO_PRODUCER_EPOCH
         self.previous_producer_id = NO_PRODUCER_ID
         self.transaction_timeout_ms = 0
@@ -111,8 +102,7 @@ class TransactionalId:
         self.start_time_ms = NO_TIMESTAMP
         self.last_update_ms = 0
         self.log_offset = 0  # of its newest record in __transaction_state
-        #: With TV2, EndTxn with this producer id and epoch is a retry of the EndTxn that returned the current ones
-        #: (S5).
+        #: With TV2, an EndTxn with this producer id and epoch retries the one that returned the current ones (S5).
         self.ended_producer_id = NO_PRODUCER_ID
         self.ended_producer_epoch = NO_PRODUCER_EPOCH
         self.is_ended_by_coordinator = False  # ended by a timeout or an operator
@@ -130,7 +120,6 @@ class TransactionalId:
         self.enter(next_state)
 
     def enter(self, state: TransactionState) -> None:
-        """Set the state, regardless of the current one."""
         self.state = state
         self.is_ongoing = state is TransactionState.ONGOING
 
@@ -139,5 +128,5 @@ class TransactionalId:
         return self.producer_epoch == producer_epoch < LAST_EPOCH
 
     def allows(self, event: TransactionEvent) -> bool:
-        """Whether the table has a transition for the event from the current state."""
+        """Whether the event is legal in the current state."""
         return event in TRANSITIONS[self.state]

@@ -1,13 +1,12 @@
-"""Cuts: an end for each partition such that every committed transaction lies wholly before the ends, or wholly after
-them.
+"""Cuts: one end per partition, such that every committed transaction lies wholly before or wholly after the ends.
 
-Last stable offsets do not form a cut. A committed transaction may lie below the last stable offset of one partition and
-above that of another, in which an earlier transaction is open. The largest cut is found by lowering: each transaction
-with records at or above an end moves the ends of its other partitions down to its own first records, until nothing
-moves.
+Last stable offsets do not form a cut. A committed transaction may lie below the last stable offset of one partition,
+and above that of another in which an earlier transaction is open. The largest cut is found by lowering: each
+transaction with records at or above an end moves the ends of its other partitions down to its own first records, until
+nothing moves.
 
-A transaction that lies wholly below the cut of all partitions also lies below the cut of any subset of them, and later
-cuts are never lower. So only the other transactions have to be remembered (`Unsettled`).
+A transaction that lies wholly below the cut of all partitions also lies below the cut of any subset, and later cuts are
+never lower. So only the other transactions need to be remembered (`Unsettled`).
 """
 
 from array import array
@@ -21,16 +20,17 @@ from lacuna.controlplane.state.partition import Partition
 #: The offsets [first, end) from a transaction's first record to its last, by partition.
 Spans: TypeAlias = Mapping[PartitionKey, tuple[int, int]]
 
-#: The maximum number of spans that are remembered after settling, unless there are more partitions. Twice that number
-#: triggers the next settling, which then takes about 40 ms.
+#: The maximum number of spans remembered after settling, unless there are more partitions. Twice as many trigger the
+#: next settling, which then takes about 40 ms.
 MOST_SPANS: Final = 10_000
-#: The minimum number of spans for which settling is worth its time.
+#: The minimum number of spans worth settling.
 _FEWEST_SPANS: Final = 256
 
 
 class Cut(NamedTuple):
-    """The ends of a cut. For each end that was lowered, `holders` has the partition whose open transaction is the
-    reason. `above` has the indexes of the transactions that lie after the ends.
+    """The ends of a cut. `above` contains the indexes of the transactions after these ends.
+
+    `holders` maps each partition with a lowered end to the one whose open transaction is the reason.
     """
 
     ends: dict[PartitionKey, int]
@@ -39,7 +39,7 @@ class Cut(NamedTuple):
 
 
 def cut_of(partitions: Mapping[PartitionKey, Partition], transactions: Sequence[Spans]) -> Cut:
-    """Return the largest cut of these partitions. Takes time in proportion to all spans."""
+    """Return the largest cut of these partitions, in time linear in the number of spans."""
     ends = {key: each.last_stable_offset for key, each in partitions.items()}
     by_end = _by_end(partitions, transactions)
     holders: dict[PartitionKey, PartitionKey] = {}
@@ -68,9 +68,7 @@ def cut_of(partitions: Mapping[PartitionKey, Partition], transactions: Sequence[
 def _by_end(
     partitions: Mapping[PartitionKey, Partition], transactions: Sequence[Spans]
 ) -> dict[PartitionKey, list[tuple[int, int]]]:
-    """Return (end, index) pairs of the transactions in each partition, with the transaction that ends last at the end
-    of the list.
-    """
+    """Return each partition's transactions as sorted (end, index) pairs."""
     found: dict[PartitionKey, list[tuple[int, int]]] = {}
     for index, spans in enumerate(transactions):
         for key, (_, end) in spans.items():
@@ -82,10 +80,10 @@ def _by_end(
 
 
 class Unsettled:
-    """The committed transactions that a cut may have to end before, by serial number, in the order of their ends.
+    """Committed transactions that a cut may have to end before, by serial number, in the order of their ends.
 
-    Beyond a bound, the earlier transactions are joined and count as one. A cut then ends before all or none of them,
-    which is correct, but may be lower than necessary. Only replay changes this.
+    Beyond a bound, the earlier ones are joined and count as one. A cut then ends before all or none of them, which is
+    correct, but may be lower than necessary. Only replay changes this.
     """
 
     __slots__ = ("count", "settle_at", "transactions")
@@ -102,9 +100,9 @@ class Unsettled:
         ranges: "Mapping[PartitionKey, array[int]]",
         partitions: Mapping[PartitionKey, Partition],
     ) -> None:
-        """Remember a transaction that has committed, unless no cut can split it.
+        """Remember a committed transaction, unless no cut can split it.
 
-        `ranges` has its offsets in each partition, as first, end, first, end, …
+        `ranges` holds its offsets in each partition as first, end, first, end, …
         """
         spans = {key: (each[0], each[-1]) for key, each in ranges.items() if each}
         if not self.transactions and not _is_above(spans, partitions):
@@ -116,12 +114,11 @@ class Unsettled:
             self.settle(partitions)
 
     def put(self, transaction: int, spans: Spans) -> None:
-        """Remember a transaction by its spans."""
         self.transactions[transaction] = spans
         self.count += len(spans)
 
     def settle(self, partitions: Mapping[PartitionKey, Partition]) -> None:
-        """Drop the transactions that lie below the cut of all partitions. If many are left, join the earlier half."""
+        """Drop transactions below the cut of all partitions. If many remain, join the earlier half."""
         transactions = list(self.transactions.values())
         keys = {key for spans in transactions for key in spans}
         there = {key: partitions[key] for key in keys if key in partitions}
@@ -137,14 +134,14 @@ class Unsettled:
         self.settle_at = max(_FEWEST_SPANS, 2 * self.count)
 
     def pieces(self, most: int) -> Iterator[list[tuple[int, Spans]]]:
-        """Yield all transactions in their order, this many at a time."""
+        """Yield all transactions in order, up to `most` at a time."""
         rows = iter(self.transactions.items())
         while some := list(islice(rows, most)):
             yield some
 
 
 def _is_above(spans: Spans, partitions: Mapping[PartitionKey, Partition]) -> bool:
-    """Whether a transaction has records at or above a last stable offset."""
+    """Whether a transaction has records at or above any last stable offset."""
     for key, (_, end) in spans.items():
         partition = partitions.get(key)
         if partition is not None and partition.ongoing and end > partition.last_stable_offset:
@@ -153,7 +150,7 @@ def _is_above(spans: Spans, partitions: Mapping[PartitionKey, Partition]) -> boo
 
 
 def _joined(transactions: Iterable[Spans]) -> Spans:
-    """Return one transaction in place of several."""
+    """Join several transactions into one."""
     joined: dict[PartitionKey, tuple[int, int]] = {}
     for spans in transactions:
         for key, (first, end) in spans.items():

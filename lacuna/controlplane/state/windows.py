@@ -1,4 +1,4 @@
-"""All idempotence windows, by the minute of their last use, and their bounds (S8, S10)."""
+"""All idempotence windows by the minute of their last use, and the bounds on them (S8, S10)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ _RELEASED_AT_ONCE: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
-    """The bounds on the number of producers whose last batches the control plane remembers. Raises SettingsError."""
+    """The bounds on how many producers' last batches the control plane remembers. Raises SettingsError."""
 
     producer_windows_max: int = setting(
         "producer.windows.max",
         1_000_000,
         "The maximum number of idempotence windows in all partitions together. Each producer has one in each partition "
-        "that it writes to. Beyond this bound, the windows that were unused for longest are dropped.",
+        "that it writes to. Beyond this bound, the least recently used windows are dropped.",
         least=1,
     )
     partition_producer_windows_max: int = setting(
         "partition.producer.windows.max",
         100_000,
-        "The maximum number of idempotence windows in one partition. Beyond this bound, the windows that were unused "
-        "for longest are dropped.",
+        "The maximum number of idempotence windows in one partition. Beyond this bound, the least recently used "
+        "windows are dropped.",
         least=1,
     )
 
@@ -38,10 +38,9 @@ class ProducerSettings:
 
 
 class Windows:
-    """All idempotence windows of existing partitions. They are derived from the partitions, and only replays change
-    them.
+    """All idempotence windows of existing partitions. They are derived from these, and only replay changes them.
 
-    Those of deleted partitions are released a few at a time; until then, `oldest` still yields them.
+    Windows of deleted partitions are released a few at a time; until then, `oldest` still yields them.
     """
 
     __slots__ = ("_by_minute", "_gone", "count", "grown", "settings")
@@ -49,13 +48,13 @@ class Windows:
     def __init__(self) -> None:
         self.settings = ProducerSettings()
         self.count = 0
-        #: Volatile: partitions that got a new window since their windows were last counted.
+        #: Volatile: partitions that have received a new window since their windows were last counted.
         self.grown: dict[PartitionKey, None] = {}
         self._by_minute: dict[int, dict[ProducerWindow, None]] = {}
         self._gone: list[dict[int, ProducerWindow]] = []
 
     def open(self, partition: Partition, producer_id: int, producer_epoch: int) -> ProducerWindow:
-        """Give a partition a new window, which is about to be used."""
+        """Create a window in a partition. It must be used next, which files it."""
         window = ProducerWindow(partition.key, producer_id, producer_epoch)
         partition.producers[producer_id] = window
         self.count += 1
@@ -64,25 +63,24 @@ class Windows:
         return window
 
     def add(self, window: ProducerWindow) -> None:
-        """Add an existing window, and file it under the minute of its last use."""
+        """Add an existing window, filed under the minute of its last use."""
         self.count += 1
         self.grown[window.key] = None
         self._file(window)
 
     def use(self, window: ProducerWindow, now_ms: int) -> None:
-        """Record the first use of a window in a minute."""
+        """Refile a window at its first use in a minute."""
         if window.last_used_ms >= 0:
             self._unfile(window)
         window.last_used_ms = now_ms
         self._file(window)
 
     def drop(self, partition: Partition, producer_id: int) -> None:
-        """Remove a window of a partition."""
         self._unfile(partition.producers.pop(producer_id))
         self.count -= 1
 
     def forget(self, partition: Partition) -> None:
-        """Remove all windows of a partition that is deleted."""
+        """Remove all windows of a deleted partition."""
         self.count -= len(partition.producers)
         self.grown.pop(partition.key, None)
         if partition.producers:
@@ -90,7 +88,7 @@ class Windows:
             partition.producers = {}
 
     def release(self, most: int) -> None:
-        """Release this many windows of deleted partitions."""
+        """Release up to `most` windows of deleted partitions."""
         while self._gone and most:
             _, window = self._gone[-1].popitem()
             self._unfile(window)
@@ -105,12 +103,12 @@ class Windows:
         self._gone.clear()
 
     def take_grown(self) -> dict[PartitionKey, None]:
-        """Return the partitions that got a new window since the last call."""
+        """Return the partitions that have received a new window since the last call."""
         grown, self.grown = self.grown, {}
         return grown
 
     def oldest(self) -> Iterator[ProducerWindow]:
-        """Yield all windows by the minute of their last use."""
+        """Yield all windows, ordered by the minute of their last use."""
         for minute in sorted(self._by_minute):
             yield from self._by_minute[minute]
 

@@ -1,1 +1,1 @@
-"""The verbs: for each command, the function that decides it, and the functions that replay its journal records."""
+"""The verbs: for each command, the function that decides it, and the ones that replay its journal records."""

@@ -1,4 +1,4 @@
-"""The leases of agents and jobs: RegisterAgent, OpenLease, RenewLease, ReleaseLease."""
+"""Leases of agents and jobs: RegisterAgent, OpenLease, RenewLease, ReleaseLease."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -41,7 +41,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def register_agent(turn: Turn, command: RegisterAgent) -> Reply:
-    """Give an agent a new lease. An address keeps its node id forever, and the workers of one agent share it."""
+    """Grant an agent a lease. A node id is tied to its address forever, and the workers of an agent share it."""
     if not command.host or not 0 < command.port < 65536:
         raise MalformedCommand("an agent must register the host and port that it advertises")
     state = turn.state
@@ -67,7 +67,7 @@ def register_agent(turn: Turn, command: RegisterAgent) -> Reply:
 
 
 def open_lease(turn: Turn, command: OpenLease) -> Reply:
-    """Open a lease for a job that writes segments. The lease has no node, so Metadata never shows it."""
+    """Open a lease for a job that writes segments. The lease has no node, so Metadata never lists it."""
     duration_ms = command.duration_ms or LEASE_DURATION_MS
     if not 0 < duration_ms <= LONGEST_JOB_LEASE_MS:
         raise MalformedCommand(f"a job's lease must last from 1 to {LONGEST_JOB_LEASE_MS} ms")
@@ -80,7 +80,7 @@ def open_lease(turn: Turn, command: OpenLease) -> Reply:
 
 
 def renew_lease(turn: Turn, command: RenewLease) -> Reply:
-    """Renew a lease. This is not journalled, since after a restart every lease starts with its full duration."""
+    """Renew a lease. Renewals are not journalled: after a restart, every lease starts over with its full duration."""
     lease = turn.state.leases.get(command.lease_id)
     if lease is None:
         used_late(turn, [command.lease_id])
@@ -102,9 +102,7 @@ def renew_lease(turn: Turn, command: RenewLease) -> Reply:
 
 
 def _workers(turn: Turn, lease_id: int, report: ImportReport) -> list[int]:
-    """Keep the report of an importer, and return the leases of all importers that copy the same topics from the same
-    source.
-    """
+    """Store an importer's report, and return the leases of all importers with the same source and topics."""
     state = turn.state
     if lease_id in state.import_reports or len(state.import_reports) < MOST_IMPORTERS:
         kept = ImportReport()
@@ -119,7 +117,7 @@ def _workers(turn: Turn, lease_id: int, report: ImportReport) -> list[int]:
 
 
 def release_lease(turn: Turn, command: ReleaseLease) -> Reply:
-    """End a lease after a clean stop. Its agent still counts as departed, since some clients keep contacting it."""
+    """End a lease after a clean stop. The node stays a listed broker for a while, as some clients still contact it."""
     if command.lease_id not in turn.state.leases:
         used_late(turn, [command.lease_id])
         answer = Outcome(error_code=ErrorCode.LEASE_EXPIRED)
@@ -130,15 +128,15 @@ def release_lease(turn: Turn, command: ReleaseLease) -> Reply:
 
 
 def leases_ended(lease_ids: Iterable[int]) -> JournalRecord:
-    """Return the journal record that ends these leases. Later commits under them are rejected."""
+    """Return the journal record that ends these leases; later commits under them are rejected."""
     return JournalRecord(leases_ended=LeasesEnded(lease_ids=lease_ids))
 
 
 def used_late(turn: Turn, lease_ids: Iterable[int]) -> None:
-    """Schedule another sweep for each of these leases that has ended.
+    """Schedule another sweep of each of these leases that has ended.
 
-    An agent that uses an ended lease was suspended or cut off. Its PUTs may arrive after the sweep, and without another
-    sweep their objects would never be found.
+    An agent that uses an ended lease was suspended or cut off, and its PUTs may arrive after the first sweep. Without
+    another sweep, their objects would never be found.
     """
     state = turn.state
     ended = sorted(
@@ -151,9 +149,7 @@ def used_late(turn: Turn, lease_ids: Iterable[int]) -> None:
 
 
 def tick_leases(turn: Turn) -> None:
-    """End overdue leases. A lease that has not been renewed since the control plane started gets its full duration
-    first.
-    """
+    """End overdue leases. A lease not renewed since the control plane started first receives its full duration."""
     state = turn.state
     for lease_id, lease in state.leases.items():
         if lease_id not in state.lease_deadlines:
@@ -165,7 +161,6 @@ def tick_leases(turn: Turn) -> None:
 
 
 def replay_agent_joined(state: State, record: AgentJoined, _now_ms: int) -> None:
-    """Begin an agent's lease."""
     before = presence.seen(state)
     node = Agent(
         node_id=record.node_id,
@@ -182,7 +177,6 @@ def replay_agent_joined(state: State, record: AgentJoined, _now_ms: int) -> None
 
 
 def replay_job_lease_opened(state: State, record: JobLeaseOpened, _now_ms: int) -> None:
-    """Begin a job's lease. The list of agents does not change."""
     state.next_lease_id = max(state.next_lease_id, record.lease_id + 1)
     state.leases[record.lease_id] = Lease(record.lease_id, NO_NODE, record.duration_ms)
 
@@ -199,7 +193,7 @@ def replay_leases_ended(state: State, record: LeasesEnded, now_ms: int) -> None:
 
 
 def replay_leases_used_late(state: State, record: LeasesEnded, now_ms: int) -> None:
-    """Restart the time until ended leases are swept, whether or not they were swept before."""
+    """Restart the wait before the sweep of these ended leases, even if they have already been swept."""
     for lease_id in record.lease_ids:
         state.ended_leases[lease_id] = now_ms
 

@@ -1,7 +1,6 @@
 """PlanCleaning, PlanCleaningRange and FinishCleaning: agents compact by key, one pass over a partition at a time.
 
-docs/adr/0073-agents-compact-by-key.md explains why a pass is correct wherever it stops. Kafka's rules determine when a
-pass begins.
+docs/adr/0073-agents-compact-by-key.md explains why a pass is correct wherever it stops. Passes begin by Kafka's rules.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,10 +31,10 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 class Dirt(NamedTuple):
-    """The part of a partition that can be cleaned: the extents with index in [start, stop), and their bytes.
+    """The dirty part of a partition that can be cleaned now: the extents with index in [start, stop).
 
-    `ratio` is their share of all bytes up to their end. `since_ms` is the oldest of their timestamps, or 0 if they have
-    none. `is_due` means that max.compaction.lag.ms has passed, or that all tombstones in the clean part can be removed.
+    `ratio` is their share of all bytes up to their end. `since_ms` is their oldest timestamp, or 0 if they have none.
+    `is_due` means that max.compaction.lag.ms has passed, or that all tombstones in the clean part can be removed.
     """
 
     start: int
@@ -46,14 +45,14 @@ class Dirt(NamedTuple):
     is_due: bool
 
     def is_worth(self, least_ratio: float, min_bytes: int) -> bool:
-        """Whether a pass over the partition should begin."""
+        """Whether the partition is worth a pass."""
         return self.is_due or (self.size >= max(1, min_bytes) and self.ratio > least_ratio)
 
 
 def dirt_in(
     state: State, partition: Partition, topic: TopicState, min_age_ms: int, now_ms: int
 ) -> Dirt:
-    """Return which of a partition's oldest CLEANING_SCAN dirty extents can be cleaned."""
+    """Return the part of a partition's first CLEANING_SCAN dirty extents that can be cleaned."""
     extents, configs = partition.extents, topic.configs
     start = extents.first_ending_after(partition.compacted_to)
     stop = extents.first_ending_after(stable_end(state, partition, min_age_ms, now_ms))
@@ -69,9 +68,9 @@ def dirt_in(
 
 
 def plan_cleaning(turn: Turn, command: PlanCleaning) -> Reply:
-    """Choose the partition for the agent's next pass: one that is due, or else the one with the highest dirty ratio.
+    """Choose the partition for an agent's next pass: a due one, or else the one with the highest dirty ratio.
 
-    This changes nothing durable. If there are many topics, each plan continues where the previous one stopped.
+    Nothing durable changes. With many topics, each plan resumes where the previous one stopped.
     """
     state, now_ms = turn.state, turn.now_ms
     if command.lease_id not in state.leases:
@@ -108,9 +107,7 @@ def _plan(topic: TopicState, partition: Partition, dirt: Dirt, now_ms: int) -> C
 
 
 def _candidates(state: State, command: PlanCleaning) -> Iterator[tuple[TopicState, Partition]]:
-    """Yield the partitions of compacted topics that no other agent is cleaning, until enough extents have been
-    examined.
-    """
+    """Yield compacted partitions that no other agent is cleaning, until about CLEANING_SCAN extents were examined."""
     avoided = set(map(key_of, command.avoided))
     left = CLEANING_SCAN
     for topic in _in_turn(state):
@@ -132,12 +129,12 @@ def _candidates(state: State, command: PlanCleaning) -> Iterator[tuple[TopicStat
 
 
 def compacted(topic: TopicState) -> Iterable[Partition]:
-    """Return the partitions of a topic if it is compacted by key, and no partitions otherwise."""
+    """Return the topic's partitions if it is compacted by key, otherwise none."""
     return topic.partitions if is_compacted(topic.configs) else ()
 
 
 def _in_turn(state: State) -> Iterator[TopicState]:
-    """Return some topics without repetition, beginning where the last plan stopped."""
+    """Return up to CLEANING_TOPICS topics, starting where the last plan stopped."""
     topics = list(state.topics.values())
     if not topics:
         return iter(())
@@ -147,7 +144,7 @@ def _in_turn(state: State) -> Iterator[TopicState]:
 
 
 def plan_cleaning_range(turn: Turn, command: PlanCleaningRange) -> Reply:
-    """Return the next extents of a pass, with up to `max_bytes` bytes in live ones. This changes nothing durable."""
+    """Return the next extents of a pass, with up to `max_bytes` in live ones. Nothing durable changes."""
     state = turn.state
     if command.lease_id not in state.leases:
         return _no_range(ErrorCode.LEASE_EXPIRED)
@@ -168,7 +165,7 @@ def plan_cleaning_range(turn: Turn, command: PlanCleaningRange) -> Reply:
 
 
 def _extents_of_range(partition: Partition, command: PlanCleaningRange) -> tuple[int, int]:
-    """Return the indexes [start, stop) of the extents for one range; if both are equal, there are none."""
+    """Return the indexes [start, stop) of the extents in one range, which is empty if they are equal."""
     extents = partition.extents
     stable = extents.first_ending_after(partition.last_stable_offset)
     start = extents.first_ending_after(max(command.from_offset, partition.log_start_offset))
@@ -190,9 +187,7 @@ def _no_range(code: ErrorCode) -> Reply:
 
 
 def finish_cleaning(turn: Turn, command: FinishCleaning) -> Reply:
-    """Record the offset up to which a pass has cleaned a partition. If others have cleaned it further, that remains
-    recorded.
-    """
+    """Record the offset up to which a pass has cleaned a partition, unless it has already been cleaned further."""
     state = turn.state
     if command.lease_id not in state.leases:
         return Reply(cleaning_finished=Outcome(error_code=ErrorCode.LEASE_EXPIRED))
@@ -219,7 +214,6 @@ def finish_cleaning(turn: Turn, command: FinishCleaning) -> Reply:
 
 
 def replay_partition_cleaned(state: State, record: PartitionCleaned, _now_ms: int) -> None:
-    """Move the end of the clean part."""
     partition = state.partitions[key_of(record.partition)]
     partition.compacted_to = record.compacted_to
     partition.compact_again_ms = record.compact_again_ms

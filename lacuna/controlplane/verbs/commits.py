@@ -1,4 +1,4 @@
-"""CommitSegment: a verdict for every batch (S1, S4, S10), and the extents of the accepted batches.
+"""CommitSegment: decides every batch (S1, S4, S10), and assigns accepted batches to extents.
 
 lacuna.controlplane.verbs.slices processes each slice.
 """
@@ -26,15 +26,13 @@ from lacuna.logstore.segments.hot import MOST_HOT_BYTES, is_hot, lease_of
 
 
 def commit_segment(turn: Turn, command: CommitSegment) -> Reply:
-    """Decide one commit. A segment that is committed again gets the same answer."""
+    """Decide a commit. A segment that is committed again receives the original answer."""
     known = answered(turn, command.segment, lease_of(command.segment.lease_id))
     return _decide(turn, command) if known is None else Reply(segment_committed=known)
 
 
 def answered(turn: Turn, segment: SegmentId, lease_id: int) -> SegmentCommitted | None:
-    """Return the answer for a segment of this lease that was committed before or can no longer be committed; None for
-    any other segment.
-    """
+    """Return the answer if this lease has committed the segment, or no longer can; otherwise None."""
     state = turn.state
     lease = state.leases.get(lease_id)
     if lease is None:
@@ -50,7 +48,6 @@ def answered(turn: Turn, segment: SegmentId, lease_id: int) -> SegmentCommitted 
 
 
 def _decide(turn: Turn, command: CommitSegment) -> Reply:
-    """Decide the slices of a segment that was not committed before."""
     segment, state = command.segment, turn.state
     if not _is_in_turn(state, command):
         return Reply(segment_committed=SegmentCommitted(error_code=ErrorCode.OUT_OF_TURN))
@@ -88,10 +85,10 @@ def _decide(turn: Turn, command: CommitSegment) -> Reply:
 
 
 def _is_in_turn(state: State, command: CommitSegment) -> bool:
-    """Whether the commit that must precede this one was decided.
+    """Whether the commit that this one must follow has been decided.
 
-    The earlier commit is undecided if it was refused as a hot segment or lost in a takeover. The order matters because
-    a producer may have batches in both commits.
+    It has not if it was refused as a hot segment, or lost in a takeover. The order matters because a producer may have
+    batches in both commits.
     """
     lease = state.leases[lease_of(command.segment.lease_id)]
     return not command.follows or command.follows in lease.recent

@@ -1,4 +1,4 @@
-"""PlanCompaction: chooses the extents of a partition that a job should rewrite, and the fence for the following swap.
+"""PlanCompaction: chooses the extents of a partition that a job should rewrite, and the fence for their swap.
 
 docs/adr/0012-compaction-plans.md explains when a compacted topic is worth rewriting, and where a range may be cut.
 """
@@ -31,7 +31,7 @@ _Run = tuple[int, int]
 
 
 def plan_compaction(turn: Turn, command: PlanCompaction) -> Reply:
-    """Plan at most one range for each partition. This changes nothing durable."""
+    """Plan at most one range per partition. Nothing durable changes."""
     if not command.partitions:
         raise MalformedCommand("a compaction plan must name at least one partition")
     if len(set(map(key_of, command.partitions))) != len(command.partitions):
@@ -103,7 +103,7 @@ def stable_end(state: State, partition: Partition, min_age_ms: int, now_ms: int)
 
 
 def range_of(partition: Partition, start: int, stop: int, *, has_more: bool) -> CompactionRange:
-    """Return the extents with index in [start, stop) and the fence of their swap, but not the topic's configs."""
+    """Return the extents with index in [start, stop) and the fence for their swap, but not the topic's configs."""
     extents = partition.extents
     first_offset, end_offset = extents.base_offsets[start], extents.next_offsets[stop - 1]
     if not start:
@@ -128,10 +128,9 @@ def range_of(partition: Partition, start: int, stop: int, *, has_more: bool) -> 
 
 
 def first_young(partition: Partition, start: int, end: int, youngest_ms: int) -> int:
-    """Return the index of the first extent in [start, end) that is still too young to compact (min.compaction.lag.ms),
-    or `end`.
+    """Return the index of the first extent in [start, end) too young to compact, or `end` (min.compaction.lag.ms).
 
-    The age of an extent without a timestamp is counted from the time when it could be read.
+    The age of an extent without a timestamp counts from when it became readable.
     """
     extents = partition.extents
     are_young = map(lt, repeat(youngest_ms), extents.max_timestamps[start:end])
@@ -149,10 +148,10 @@ def _superseding_run(
     most: int,
     from_offset: int,
 ) -> _Run | None:
-    """Return the extents to compact by key, from the log start on, since a record supersedes all earlier records with
-    the same key.
+    """Return the extents to compact by key.
 
-    If the already compacted part fills a whole plan, only later extents are compacted.
+    They begin at the log start, since a record supersedes all earlier ones with its key, unless the part that is
+    already compacted would fill the whole plan.
     """
     clean = min(end, partition.extents.first_ending_after(partition.compacted_to))
     is_due = 0 < partition.compact_again_ms <= now_ms
@@ -186,9 +185,7 @@ def _worth_run(
 
 
 def _dead_run(partition: Partition, first: int, end: int) -> _Run:
-    """Return the start and stop indexes of the range that spans all dead extents in [first, end), or (end, 0) if there
-    are none.
-    """
+    """Return the smallest range that contains all dead extents in [first, end), or (end, 0) if there are none."""
     if first >= end or not len(partition.dead):
         return end, 0
     extents = partition.extents
@@ -199,9 +196,7 @@ def _dead_run(partition: Partition, first: int, end: int) -> _Run:
 
 
 def _small_ones(partition: Partition, small_bytes: int, indexes: range) -> Iterator[int]:
-    """Yield the indexes of the small extents. Most extents are not small, and checking a million of them must be
-    cheap.
-    """
+    """Yield the indexes of small extents. This must be cheap for a million extents, few of which are small."""
     if not indexes:
         return iter(())
     lowest, highest = min(indexes[0], indexes[-1]), max(indexes[0], indexes[-1])
@@ -210,7 +205,7 @@ def _small_ones(partition: Partition, small_bytes: int, indexes: range) -> Itera
 
 
 def _is_joinable(partition: Partition, small_bytes: int, index: int) -> bool:
-    """Whether a small extent and the next one can be joined: both small, and with the same timestamp type."""
+    """Whether a small extent can be joined with the next one, which must be small and have its timestamp type."""
     extents = partition.extents
     next_size = extents.sizes[index + 1]
     return (
@@ -221,7 +216,7 @@ def _is_joinable(partition: Partition, small_bytes: int, index: int) -> bool:
 
 
 def _with_small_neighbours(partition: Partition, small_bytes: int, run: _Run, bounds: _Run) -> _Run:
-    """Extend a run by adjacent small extents, which may have a small neighbour once the dead extents are gone."""
+    """Extend a run by adjacent small extents, which may gain small neighbours once the dead extents are gone."""
     sizes = partition.extents.sizes
     (start, stop), (first, end) = run, bounds
     if start > first and sizes[start - 1] < small_bytes:

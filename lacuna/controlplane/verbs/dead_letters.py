@@ -1,14 +1,13 @@
-"""PlanDeadLetters and BuryRecords: records that share groups give up reach their dead-letter queue exactly once
-(KIP-1191).
+"""PlanDeadLetters and BuryRecords: records that share groups give up reach a dead-letter queue exactly once (KIP-1191).
 
     acquired --reject, delivered too often--> archiving --BuryRecords--> archived
 
-An agent asks for a plan, reads the records, and sends their letters as a segment of the queue's topic. One decision
-commits the segment and archives the records, so that each record is in the queue exactly once, even if processes are
-killed at any point. A second segment with the same records is refused.
+An agent requests a plan, reads the records, and sends the letters as a segment of the queue's topic. A single decision
+commits the segment and archives the records, so each record reaches the queue exactly once, even if a process is killed
+at any point. A second segment with the same records is refused.
 
-Only stable records are planned: those of an aborted transaction are archived without a letter. If a group's queue
-cannot be used, its records are archived without letters, as in Kafka.
+Only stable records are planned: records of aborted transactions are archived without letters. As in Kafka, so are all
+records of a group that cannot use its queue.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -50,23 +49,22 @@ from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 from lacuna.logstore.segments.hot import lease_of
 
-#: How long a group's letters are reserved for the agent that has planned them.
+#: How long a group's letters are reserved for the agent that requested a plan.
 _HELD_MS: Final = 10_000
-#: The session and time for a group whose letters no agent has planned.
+#: The reservation of a group whose letters have not been planned: session and time.
 _NOT_HELD: Final = None, 0
-#: The outcomes to count if `slice` does not refer to a slice: the letters cannot be written, or the records do not
-#: exist.
+#: What to count for values of `slice` without a slice: the letters cannot be written, or the records do not exist.
 _OUTCOMES: Final = {-1: "lost", -2: ""}
 _MOST_LETTERS: Final = 500
 _MOST_BYTES: Final = 8 << 20
 
 
 class _Unusable(Exception):
-    """The group cannot use its dead-letter queue. The message has Kafka's reason."""
+    """The group cannot use its dead-letter queue, for the reason in the message."""
 
 
 def plan_dead_letters(turn: Turn, _command: PlanDeadLetters) -> Reply:
-    """Plan the letters of some groups. For a while, only this agent may write the letters of these groups."""
+    """Plan letters for some groups, and reserve these groups for this agent for a while."""
     groups = turn.groups
     planned = DeadLettersPlanned()
     plan = _Plan(turn)
@@ -99,9 +97,7 @@ def plan_dead_letters(turn: Turn, _command: PlanDeadLetters) -> Reply:
 
 
 def _longest_waiting(turn: Turn) -> list[str]:
-    """Return some groups with letters. Groups that were planned before come last, so that no group keeps others
-    waiting.
-    """
+    """Return some groups with letters to write. Recently planned groups come last, so that none is starved."""
     held = turn.groups.buriers
     return nsmallest(
         GROUPS_PER_TICK, turn.groups.dying, key=lambda each: (held.get(each, _NOT_HELD)[1], each)
@@ -109,7 +105,7 @@ def _longest_waiting(turn: Turn) -> list[str]:
 
 
 def _queue_of(turn: Turn, group_id: str) -> tuple[str, TopicState | None]:
-    """Return the name of a group's queue, and the topic unless it is to be created. Raises _Unusable."""
+    """Return the name of a group's queue and its topic, or None if the topic is yet to be created. Raises _Unusable."""
     name = turn.groups.configs.get(group_id, {}).get(DEAD_LETTER_TOPIC, "")
     if not name:
         raise _Unusable(f"share group {group_id} no longer has a dead-letter queue")
@@ -127,11 +123,11 @@ def _queue_of(turn: Turn, group_id: str) -> tuple[str, TopicState | None]:
         )
     if topic is not None and topic.configs.get(DEAD_LETTERS) != "true":
         raise _Unusable(
-            f"share group {group_id}: set {DEAD_LETTERS} of topic {name} to true, so that it may be a dead-letter queue"
+            f"share group {group_id}: set {DEAD_LETTERS} to true on topic {name} so that it can be a dead-letter queue"
         )
     if topic is not None and topic.mirror_source:
         raise _Unusable(
-            f"share group {group_id}: its dead-letter queue {name} mirrors another topic"
+            f"share group {group_id}: its dead-letter queue {name} is a mirror: choose a different topic"
         )
     return name, topic
 
@@ -141,7 +137,7 @@ def _rule(turn: Turn, name: str) -> str:
 
 
 class _Plan:
-    """Takes letters while there is room, and archives the records that need no letter."""
+    """Collects letters up to a limit, and archives records that need none."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -150,11 +146,10 @@ class _Plan:
 
     @property
     def is_full(self) -> bool:
-        """Whether the plan has as many letters as one answer may contain."""
         return self._left <= 0 or self._bytes_left <= 0
 
     def give_up(self, group_id: str) -> None:
-        """Archive the waiting records without letters, one partition at a time, while there is room."""
+        """Archive waiting records without letters, one partition at a time, as far as the plan has room."""
 
         def look(progress: Progress, _key: PartitionKey) -> None:
             self._left -= len(progress.runs)
@@ -163,7 +158,7 @@ class _Plan:
         self._change(group_id, look)
 
     def letters(self, group_id: str) -> list[DeadLetters]:
-        """Return letters of a group, and archive those of its records that were aborted."""
+        """Return letters for a group's records, and archive its aborted records."""
         letters: list[DeadLetters] = []
 
         def look(progress: Progress, key: PartitionKey) -> None:
@@ -204,12 +199,12 @@ class _Plan:
 
 
 def _stable(log: Partition, run: Run) -> Iterator[tuple[int, int]]:
-    """Yield the live parts of a run whose outcome is known, one extent at a time."""
+    """Yield the live, stable parts of a run, one extent at a time."""
     yield from live_parts(log, run.first_offset, min(run.end_offset, log.last_stable_offset))
 
 
 def _holes(log: Partition, run: Run) -> list[Run]:
-    """Return the parts of a run that were aborted or deleted."""
+    """Return the parts of a run that have been aborted or deleted."""
     holes, reached = [], run.first_offset
     for first, end in _stable(log, run):
         if reached < first:
@@ -229,9 +224,7 @@ def _archive(progress: Progress, runs: Iterable[Run], what: str) -> None:
 
 
 def bury_records(turn: Turn, command: BuryRecords) -> Reply:
-    """Commit letters, and archive the records that they are about. Nothing happens if any of these records no longer
-    waits for its letter.
-    """
+    """Commit letters and archive their records. Nothing happens if any record no longer waits for its letter."""
     has_commit = command.HasField("commit")
     segment = command.commit.segment
     known = answered(turn, segment, lease_of(segment.lease_id)) if has_commit else None
@@ -262,7 +255,7 @@ def bury_records(turn: Turn, command: BuryRecords) -> Reply:
 
 
 def _waits(turn: Turn, letters: DeadLetters) -> bool:
-    """Whether all of these records wait for their letters."""
+    """Whether all of these records are waiting for their letters."""
     share = turn.groups.shares.get(letters.group_id)
     partition = None if share is None else share.partitions.get(key_of(letters.partition))
     if partition is None:

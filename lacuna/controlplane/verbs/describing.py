@@ -1,4 +1,4 @@
-"""DescribeCluster and DescribeMerges: the contents of the cluster and the work in it, for overviews."""
+"""DescribeCluster and DescribeMerges: overviews of the cluster, and of merges and compaction."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -21,9 +21,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 class Totals(NamedTuple):
-    """The numbers of extents, objects and dead ranges in the index, and of partitions waiting for a transaction; and
-    the age of the oldest transaction.
-    """
+    """Totals for the whole cluster. `partitions_blocked` counts those where records wait for a transaction."""
 
     extents: int
     objects: int
@@ -33,7 +31,7 @@ class Totals(NamedTuple):
 
 
 def totals(state: State, now_ms: int) -> Totals:
-    """Compute the totals. With 20,000 partitions, this takes about 10 ms."""
+    """Compute the totals, in about 10 ms for 20,000 partitions."""
     partitions = state.partitions.values()
     begun = [found.start_time_ms for found in state.transactional_ids.values() if found.is_ongoing]
     return Totals(
@@ -50,7 +48,7 @@ def totals(state: State, now_ms: int) -> Totals:
 
 
 def describe_cluster(turn: Turn, _command: DescribeCluster) -> Reply:
-    """Describe the agents and importers by their last reports, and sum up the partitions."""
+    """Describe the agents and importers from their last reports, with totals for the cluster."""
     state = turn.state
     nodes = {node.node_id: node for node in state.nodes.values()}
     leases = [each for each in state.leases.values() if each.node_id != NO_NODE]
@@ -75,10 +73,9 @@ def describe_cluster(turn: Turn, _command: DescribeCluster) -> Reply:
 
 
 def describe_merges(turn: Turn, command: DescribeMerges) -> Reply:
-    """Describe the merges and compaction since this control plane became the leader, and the extents waiting in the
-    given topics.
+    """Describe merges and compaction since this control plane became the leader, and what waits in the given topics.
 
-    At most DESCRIBED_EXTENTS extents are examined; omitted partitions are counted.
+    About DESCRIBED_EXTENTS extents are examined at most; the partitions left out are counted.
     """
     state = turn.state
     rewriting = state.rewriting
@@ -104,9 +101,7 @@ def describe_merges(turn: Turn, command: DescribeMerges) -> Reply:
 
 
 def _look(found: TopicMerges, partitions: Iterable[Partition], small_bytes: int, room: int) -> int:
-    """Add the waiting extents of partitions to a description, and return how many extents were examined. This is at
-    most about `room`.
-    """
+    """Add up what waits in these partitions, and return how many extents were examined (at most about `room`)."""
     looked = 0
     for partition in partitions:
         if looked >= room:

@@ -57,8 +57,8 @@ from lacuna.logstore.segments.hot import lease_of
 def delete_records(turn: Turn, command: DeleteRecords) -> Reply:
     """Move log starts up to the given offsets; -1 stands for the high watermark.
 
-    For an offset above the high watermark, the answer is OFFSET_OUT_OF_RANGE. An offset below the log start changes
-    nothing. If cleanup.policy does not include "delete", the answer is POLICY_VIOLATION, as in Kafka.
+    An offset above the high watermark fails with OFFSET_OUT_OF_RANGE, and one below the log start changes nothing.
+    Without "delete" in cleanup.policy, the answer is POLICY_VIOLATION, as in Kafka.
     """
     moves: dict[PartitionKey, LogStartMove] = {}
     answers = []
@@ -90,7 +90,7 @@ def delete_records(turn: Turn, command: DeleteRecords) -> Reply:
 
 
 def partition_state(partition: Partition) -> PartitionState:
-    """Return the offsets, the size in bytes and the version of a partition."""
+    """Return a partition's offsets, size in bytes and version."""
     return PartitionState(
         version=partition.version,
         log_start_offset=partition.log_start_offset,
@@ -102,12 +102,11 @@ def partition_state(partition: Partition) -> PartitionState:
 
 
 def log_starts_moved(moves: Iterable[LogStartMove]) -> JournalRecord:
-    """Return the journal record that moves these log starts."""
     return JournalRecord(log_starts_moved=LogStartsMoved(moves=moves))
 
 
 def replay_log_starts_moved(state: State, record: LogStartsMoved, now_ms: int) -> None:
-    """Move log starts, for DeleteRecords and retention. Extents wholly below them are removed."""
+    """Move log starts and remove the extents wholly below them, for DeleteRecords and retention."""
     gone: list[References] = []
     for move in record.moves:
         partition = state.partitions[key_of(move.partition)]
@@ -138,7 +137,7 @@ def _drop_below(partition: Partition, offset: int) -> References:
 
 
 def tick_releases(turn: Turn) -> None:
-    """Release some of the waiting references, for example after the deletion of a large topic."""
+    """Release some of the waiting references, such as those left by the deletion of a large topic."""
     segments = turn.state.segments
     count = min(len(segments.releasing), RELEASED_PER_TICK)
     if count and len(segments.replaced) < MOST_REPLACED:
@@ -146,7 +145,6 @@ def tick_releases(turn: Turn) -> None:
 
 
 def replay_segments_released(state: State, record: SegmentsReleased, now_ms: int) -> None:
-    """Release references of extents that are gone."""
     state.segments.release_waiting(record.count, now_ms)
 
 
@@ -154,7 +152,7 @@ def replay_segments_released(state: State, record: SegmentsReleased, now_ms: int
 
 
 def plan_collection(turn: Turn, command: PlanCollection) -> Reply:
-    """Return segments to delete, and ended leases whose uncommitted objects must be found by listing the bucket."""
+    """Return segments to delete, and ended leases with uncommitted objects that only a listing of the bucket finds."""
     state = turn.state
     if command.lease_id not in state.leases:
         answer = CollectionPlan(error_code=ErrorCode.LEASE_EXPIRED)
@@ -176,7 +174,7 @@ def plan_collection(turn: Turn, command: PlanCollection) -> Reply:
 
 
 def _is_due(state: State, lease_id: int, now_ms: int) -> bool:
-    """Whether an ended lease is due to be swept, because nothing has used it since the grace period began."""
+    """Whether an ended lease is due to be swept: nothing has used it for the whole grace period."""
     ended_ms = state.ended_leases.get(lease_id)
     return ended_ms is not None and ended_ms + COLLECTION_GRACE_MS <= now_ms
 
@@ -186,7 +184,7 @@ def _messages(keys: list[SegmentKey]) -> list[SegmentId]:
 
 
 def filter_uncommitted(turn: Turn, command: FilterUncommitted) -> Reply:
-    """Return the listed segments that were not committed and never can be."""
+    """Return those of the listed segments that have not been committed and never can be."""
     state = turn.state
     strays = [
         segment
@@ -199,7 +197,7 @@ def filter_uncommitted(turn: Turn, command: FilterUncommitted) -> Reply:
 
 
 def confirm_collection(turn: Turn, command: ConfirmCollection) -> Reply:
-    """Drop deleted segments and swept leases, if the segments were replaced and the leases were due.
+    """Drop deleted segments that had been replaced, and swept leases that are due.
 
     A lease that was used after the plan was made becomes due again later.
     """
@@ -221,7 +219,6 @@ def confirm_collection(turn: Turn, command: ConfirmCollection) -> Reply:
 
 
 def replay_segments_collected(state: State, record: SegmentsCollected, _now_ms: int) -> None:
-    """Drop segments that were deleted from the bucket, and ended leases without uncommitted objects."""
     for segment in record.segments:
         state.segments.forget((segment.lease_id, segment.sequence))
     for lease_id in record.swept_lease_ids:
@@ -232,9 +229,9 @@ def replay_segments_collected(state: State, record: SegmentsCollected, _now_ms: 
 
 
 def pin_reads(turn: Turn, command: PinReads) -> Reply:
-    """Take a pin that protects everything live now from collection, or extend the named pin.
+    """Pin everything that is live now, or extend the named pin.
 
-    A pin that has ended cannot be extended (PIN_EXPIRED), since the objects that it protected may have been collected.
+    A pin that has ended cannot be extended (PIN_EXPIRED), since the objects that it protected may be gone.
     """
     if not 0 < command.duration_ms <= LONGEST_PIN_MS:
         raise MalformedCommand(f"a pin must last from 1 to {LONGEST_PIN_MS} ms")
@@ -258,7 +255,7 @@ def _prolong_pin(turn: Turn, pin_id: int, ends_ms: int) -> Reply:
 
 
 def unpin_reads(turn: Turn, command: UnpinReads) -> Reply:
-    """End a job's pin. If it had already ended, the answer is INVALID_REQUEST, since the job's data may be gone."""
+    """End a job's pin. If it has already ended, the error is INVALID_REQUEST, since the job's data may be gone."""
     if command.pin_id not in turn.state.segments.pins:
         answer = Outcome(error_code=ErrorCode.INVALID_REQUEST)
         return Reply(reads_unpinned=answer)
@@ -267,7 +264,7 @@ def unpin_reads(turn: Turn, command: UnpinReads) -> Reply:
 
 
 def prolong_pins(turn: Turn, by_ms: int) -> None:
-    """Extend the pins that end first by a period in which nothing could be received."""
+    """Extend the next MAX_PER_TICK pins to end by a period in which nothing could be received."""
     pins = turn.state.segments.pins
     for pin_id in nsmallest(MAX_PER_TICK, pins, key=lambda each: pins[each].ends_ms):
         record = PinTaken(pin_id=pin_id, ends_ms=pins[pin_id].ends_ms + by_ms)
@@ -275,7 +272,6 @@ def prolong_pins(turn: Turn, by_ms: int) -> None:
 
 
 def tick_pins(turn: Turn) -> None:
-    """End overdue pins."""
     pins = turn.state.segments.pins
     due = [pin_id for pin_id, pin in pins.items() if pin.ends_ms <= turn.now_ms][:MAX_PER_TICK]
     if due:
@@ -287,19 +283,16 @@ def _end_pins(turn: Turn, pin_ids: list[int]) -> None:
 
 
 def replay_pin_taken(state: State, record: PinTaken, now_ms: int) -> None:
-    """Store a new pin."""
     state.segments.pins[record.pin_id] = Pin(now_ms, min(record.ends_ms, NEVER))
     state.next_pin_id = max(state.next_pin_id, record.pin_id + 1)
 
 
 def replay_pin_prolonged(state: State, record: PinTaken, _now_ms: int) -> None:
-    """Move the end of a pin."""
     pins = state.segments.pins
     pins[record.pin_id] = Pin(pins[record.pin_id].starts_ms, min(record.ends_ms, NEVER))
 
 
 def replay_pins_ended(state: State, record: PinsEnded, _now_ms: int) -> None:
-    """Remove pins that ended."""
     for pin_id in record.pin_ids:
         state.segments.pins.pop(pin_id, None)
 

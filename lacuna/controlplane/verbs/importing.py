@@ -1,9 +1,9 @@
-"""ImportSegment: appends records of another cluster at the offsets that they have in that cluster (S1 to S6).
+"""ImportSegment: appends records of another cluster at the offsets that they have there (S1 to S6).
 
-A topic with the config mirror.source accepts these commits and no others (`slices`). A slice is fenced by the end of
-its partition, which is also where an importer continues. So a commit that is repeated, or that comes from a second
-importer, changes nothing. Offsets without records are holes from the start, and extents that the other cluster has
-aborted are dead from the start, so no outcome of a transaction is ever needed.
+A topic with the config mirror.source accepts only these commits (`slices`). A slice must begin at the end of its
+partition, where importers also resume, so a commit that is repeated or comes from a second importer changes nothing.
+Offsets without records are holes from the start, and extents aborted in the other cluster are dead from the start, so
+the outcome of a transaction is never needed.
 """
 
 from array import array
@@ -49,8 +49,8 @@ _Row = tuple[int, int, int, int, int, int, int, int, int, int, int]
 
 
 def import_segment(turn: Turn, command: ImportSegment) -> Reply:
-    """Append the slices that begin at the end of their partition. A repeated command gets the same answer."""
-    # A hot segment cannot be imported, so its lease id is not that of a lease in this cluster.
+    """Append the slices that begin at the end of their partition. A repeated command receives the original answer."""
+    # Hot segments cannot be imported: the lease id in a hot segment's name is not a lease in this cluster.
     known = answered(turn, command.segment, command.segment.lease_id)
     return Reply(segment_committed=_decide(turn, command) if known is None else known)
 
@@ -134,7 +134,7 @@ def replay_import_recorded(state: State, record: ImportRecorded, now_ms: int) ->
 def _append(
     partition: Partition, imported: ImportedSlice, rows: Sequence[_Row], now_ms: int
 ) -> "array[int]":
-    """Append the extents of a slice, move the high watermark to its end, and return the ranges that are dead."""
+    """Append the extents of a slice, move the high watermark to its end, and return the dead ranges."""
     partition.note_stable(now_ms)
     is_first = not len(partition.extents)
     aborted = DeadRanges()

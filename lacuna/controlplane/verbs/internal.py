@@ -1,7 +1,7 @@
-"""The internal topics: their records about groups, reads, and deltas for watchers (ADR 43).
+"""The internal topics: writes group records, serves reads, and sends deltas to watchers (ADR 43).
 
-`controlplane.state.internal` assigns the offsets. Records of committed offsets and of transactional ids get their
-offsets where that state changes.
+`controlplane.state.internal` assigns the offsets. Committed offsets and transactional ids receive theirs where that
+state changes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -46,7 +46,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 #: How long the lists for readers are kept after the last read.
 LISTED_MS: Final = 60_000
-#: The maximum number of bytes in an answer, and the maximum number of entries of a partition that a command examines.
+#: The maximum size of an answer in bytes, and the maximum number of entries that a command examines in a partition.
 #: This takes about ten milliseconds, during which nothing else is decided.
 _MAX_BYTES: Final = 64 << 10
 _MAX_ENTRIES: Final = 1_000
@@ -57,7 +57,7 @@ _OF_MEMBERS: Final = (Kind.SUBSCRIPTION, Kind.TARGET, Kind.CURRENT)
 
 
 def write_step(state: State, step: ConsumerGroupStep, now_ms: int) -> None:
-    """Write the records that a step of a consumer group changes, before the step is applied."""
+    """Write the records that a consumer group's step changes. Must be called before the step is applied."""
     internal, group_id = state.internal, step.group_id
     before = state.groups.consumers.get(group_id)
     if before is None:
@@ -104,7 +104,7 @@ def drop_consumer_group(state: State, group_id: str, now_ms: int) -> None:
 
 
 def tick_internal(turn: Turn) -> None:
-    """Send pending changes to watchers, and drop the lists for readers when there are no more readers."""
+    """Send pending changes to watchers, and drop the lists for readers once nothing is read."""
     state, internal = turn.state, turn.state.internal
     is_read = turn.now_ms - internal.read_ms < LISTED_MS
     for key, partition in internal.keyed():
@@ -129,7 +129,7 @@ def _tell(state: State, key: PartitionKey, partition: InternalPartition) -> None
 
 
 def partition_state(state: State, key: PartitionKey) -> PartitionState | None:
-    """Return the offsets of a partition, after reporting them to watchers; None if its topic is not internal."""
+    """Return a partition's offsets, and report them to watchers; None if its topic is not internal."""
     partition = state.internal.find(key)
     if partition is None:
         return None
@@ -141,9 +141,7 @@ def partition_state(state: State, key: PartitionKey) -> PartitionState | None:
 
 
 def read_internal(turn: Turn, command: ReadInternal) -> Reply:
-    """Return records of internal partitions from the given offsets. Once the answer is full, later partitions have no
-    records.
-    """
+    """Return records from the given offsets on. Once the answer is full, later partitions receive none."""
     turn.state.internal.read_ms = turn.now_ms
     left = min(command.max_bytes, _MAX_BYTES)
     partitions: list[InternalPartitionRead] = []
@@ -189,7 +187,7 @@ def _read(
 
 
 def _from(newest: dict[Listed, int], offset: int) -> Iterable[tuple[Listed, int]]:
-    """Return the records at `offset` and later. The list is searched from its nearer end."""
+    """Return the records at `offset` and later, searching from the nearer end."""
     if not newest:
         return ()
     first, last = next(iter(newest.values())), next(reversed(newest.values()))
@@ -204,7 +202,7 @@ def _from(newest: dict[Listed, int], offset: int) -> Iterable[tuple[Listed, int]
 
 
 def _listed(state: State, number: int, index: int) -> list[tuple[Listed, int]]:
-    """Return the keys of all records of a partition with their offsets, in the order of the offsets."""
+    """Return the keys and offsets of all records of a partition, ordered by offset."""
     internal, found = state.internal, list[tuple[Listed, int]]()
     if number == OFFSETS_NUMBER:
         for group_id, offsets in state.groups.offsets.committed.items():
@@ -231,7 +229,7 @@ def _listed(state: State, number: int, index: int) -> list[tuple[Listed, int]]:
 
 
 def _entry(turn: Turn, key: Listed, offset: int) -> InternalEntry | None:
-    """Return the record of a key, or None for a tombstone that has been kept long enough."""
+    """Return the record of a key, or None for an expired tombstone."""
     state = turn.state
     if isinstance(key, Place):
         tombstone = state.internal.tombstones[key]

@@ -1,4 +1,4 @@
-"""Continues after the loss of the journal's end, once an operator has accepted the loss (docs/adr/0020)."""
+"""Resumes after the loss of the journal's end, once an operator has accepted the loss (docs/adr/0020)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -18,7 +18,7 @@ from lacuna.logstore.segments.hot import hot_lease
 def accept_loss(state: State, lost_lease_ids: Sequence[int], now_ms: int) -> list[JournalRecord]:
     """Return the first records after a loss: all leases end, and ids continue in the next era.
 
-    `lost_lease_ids` are leases assigned in the lost part of the journal.
+    `lost_lease_ids` are the leases granted in the lost part of the journal.
     """
     lost = LossAccepted(
         next_lease_id=first_of_next_era(max((state.next_lease_id, *lost_lease_ids))),
@@ -34,7 +34,7 @@ def accept_loss(state: State, lost_lease_ids: Sequence[int], now_ms: int) -> lis
 
 
 def replay_loss_accepted(state: State, record: LossAccepted, now_ms: int) -> None:
-    """Move the next ids beyond all lost ids. Objects under the lost leases are swept later."""
+    """Move the next ids past all lost ones. Objects under the lost leases are swept later."""
     state.next_lease_id = max(state.next_lease_id, record.next_lease_id)
     state.next_producer_id = max(state.next_producer_id, record.next_producer_id)
     state.next_pin_id = max(state.next_pin_id, record.next_pin_id)
@@ -43,7 +43,7 @@ def replay_loss_accepted(state: State, record: LossAccepted, now_ms: int) -> Non
 
 
 def leases_of(state: State) -> LeasesDescribed:
-    """Return the leases that are live or not swept yet, and the highest known committed sequence of each."""
+    """Return the leases that are live or not yet swept, each with its highest known committed sequence."""
     answer = LeasesDescribed(next_lease_id=state.next_lease_id)
     for lease_id in sorted({*state.leases, *state.ended_leases}):
         lease = state.leases.get(lease_id)
@@ -55,7 +55,7 @@ def leases_of(state: State) -> LeasesDescribed:
 
 
 def describe_leases(turn: Turn, _command: DescribeLeases) -> Reply:
-    """Describe the leases, for comparing the bucket with the journal."""
+    """Describe the leases, so that the bucket can be compared with the journal."""
     return Reply(leases_described=leases_of(turn.state))
 
 

@@ -1,4 +1,4 @@
-"""PlanMerge: finds runs of small or dead extents to rewrite as larger objects."""
+"""PlanMerge: finds runs of small or dead extents to rewrite into larger objects."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -17,21 +17,19 @@ from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 from lacuna.logstore.segments.hot import is_hot
 
-#: Two rounds for hot extents begin within the age that records must have.
+#: How many rounds for hot extents begin within the minimum age of records.
 _PAUSES_AN_AGE: Final = 2
-#: The number of extents that can be examined in the time that it takes to plan one (unless segments are avoided), and
-#: the number that can be planned in the time that a visit takes.
+#: How many extents can be examined in the time it takes to plan one (unless segments are avoided), and how many can be
+#: planned in the time of a visit.
 _EXAMINED_AT_ONCE: Final = 64
 _EXTENTS_A_VISIT: Final = 8
 
 
 def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
-    """Plan a merge over partitions, continuing where the last plan ended, and skip partitions that another agent is
-    merging.
+    """Plan a merge, continuing where the last plan ended and skipping partitions that another agent is merging.
 
-    Hot extents wait until there are many of them, until the next round, or until the journal is half full.
-
-    This changes nothing durable. The following swap is fenced by the digest of the planned extents.
+    Hot extents wait until there are many, until the next round, or until the journal is half full. Nothing durable
+    changes: the swap is fenced by the digest of the planned extents.
     """
     state, now_ms = turn.state, turn.now_ms
     if command.lease_id not in state.leases:
@@ -44,7 +42,7 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
     visited: set[PartitionKey] = set()
     while not planner.is_full and len(visited) < len(state.partitions):
         key = state.merge_turn.next(state.partitions)
-        # Then the next round has begun, with partitions that did not exist when this one did.
+        # A key recurs if the next round has begun, because partitions were created during this one.
         if key in visited:
             break
         visited.add(key)
@@ -56,7 +54,7 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
 
 
 class _Planner:
-    """A plan, and what may still be added to it."""
+    """A plan under construction, and the room left in it."""
 
     def __init__(self, turn: Turn, command: PlanMerge) -> None:
         self._turn = turn
@@ -70,13 +68,11 @@ class _Planner:
 
     @property
     def is_full(self) -> bool:
-        """Whether the plan has reached one of its bounds."""
         partitions = len(self._planned) + len(self._waiting)
         left = min(self._bytes_left, self._extents_left, MERGE_PARTITIONS - partitions)
         return left <= 0
 
     def due(self) -> list[CompactionRange]:
-        """Return the ranges that are to be merged now."""
         is_much = (
             self._bytes_left <= self._command.max_bytes // 2
             or self._extents_waiting >= MERGE_WINDOW // 2
@@ -84,7 +80,7 @@ class _Planner:
         return self._planned + self._waiting if is_much else self._planned
 
     def visit(self, partition: Partition) -> None:
-        """Add a run of the partition, if one is worth merging."""
+        """Add a run of the partition if one is worth merging."""
         state, now_ms = self._turn.state, self._turn.now_ms
         examined = min(len(partition.extents), MERGE_WINDOW)
         examining = examined // (1 if self._avoided else _EXAMINED_AT_ONCE)
@@ -113,15 +109,14 @@ class _Planner:
         self._extents_left -= stop - start
 
     def _find_run(self, partition: Partition) -> tuple[int, int]:
-        """Return the indexes [start, stop) of the first run that is worth merging; they are equal if there is none.
+        """Return the indexes [start, stop) of the first run worth merging; an empty range if there is none.
 
-        Only the newest MERGE_WINDOW extents that are old enough, and are not being cleaned, are examined. Older extents
-        were examined before, and re-enter the window as newer ones are merged. A run ends before a live extent of a
-        segment that is to be avoided. A mirror keeps its dead extents, since its importer was configured to copy
-        aborted records, so a run of a mirror ends before a dead extent.
+        Only the newest MERGE_WINDOW extents that are old enough and not being cleaned are examined; older ones re-enter
+        the window as newer ones are merged. A run ends before a live extent of an avoided segment. In a mirror, it also
+        ends before a dead extent, since the importer was configured to copy aborted records.
 
-        If many partitions have runs, the runs are short and equally long, so that one plan has many partitions with
-        extents in the same objects.
+        If many partitions have runs, the runs are short and of equal length, so that one plan covers many partitions
+        with extents in the same objects.
         """
         state, command, now_ms = self._turn.state, self._command, self._turn.now_ms
         end_offset = partition.last_stable_offset
@@ -149,16 +144,14 @@ class _Planner:
         return start + first, start + last
 
     def _avoided_in(self, extents: ExtentTable, start: int, stop: int) -> Iterator[int]:
-        """Yield the indexes in [start, stop) of extents in segments that are to be avoided."""
+        """Yield the indexes in [start, stop) of extents in avoided segments."""
         if self._avoided:
             rows = zip(extents.lease_ids[start:stop], extents.sequences[start:stop], strict=True)
             yield from (start + at for at, segment in enumerate(rows) if segment in self._avoided)
 
 
 def _superseded_to(turn: Turn, partition: Partition, start: int, stop: int) -> int:
-    """Return the offset below which later records in a merge supersede earlier ones; 0 if no record may be
-    superseded.
-    """
+    """Return the offset below which later records in a merge supersede earlier ones, or 0 if none may."""
     configs = turn.state.topics[partition.key[0]].configs
     if not is_compacted(configs) or turn.context.is_time_doubtful:
         return 0

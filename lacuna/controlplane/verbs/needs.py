@@ -1,4 +1,4 @@
-"""The rights that a job needs to use leases. `lacuna.controlplane.shared.rights` has the other rules."""
+"""The rights that a job needs to use leases. `lacuna.controlplane.shared.rights` defines the other rules."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from lacuna.controlplane.state.state import NO_NODE, State
 
 
 def own_leases(lease_ids: Iterable[int], state: State) -> Iterator[Need]:
-    """Yield a need for each lease that belongs to an agent, because only the cluster itself may use such a lease."""
+    """Yield a need for each agent's lease, since only the cluster itself may use one."""
     for lease_id in set(lease_ids):
         lease = state.leases.get(lease_id)
         if lease is not None and lease.node_id != NO_NODE:
@@ -17,6 +17,6 @@ def own_leases(lease_ids: Iterable[int], state: State) -> Iterator[Need]:
 
 
 def of_lease(command: Any, state: State) -> Iterator[Need]:
-    """Yield the needs of a command on one lease."""
+    """Yield the needs of a command that names one lease."""
     yield from works_with_records(command, state)
     yield from own_leases([command.lease_id], state)

@@ -26,12 +26,12 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def end_txn(turn: Turn, command: EndTxn) -> Reply:
-    """Commit or abort a transaction; a retry gets the same answer as the first request (S5)."""
+    """Commit or abort a transaction. A retry receives the original answer (S5)."""
     state = turn.state
     decide = _end_bumping if command.bumps_epoch else _end_plainly
     try:
         if command.lease_id and command.lease_id not in state.leases:
-            # The agent may have delayed the command for a long time; with TV1, it would still look valid.
+            # The agent may have delayed the command for a long time, and with TV1, it would still look valid.
             raise Refused(ErrorCode.NOT_COORDINATOR)
         if not command.transactional_id:
             raise Refused(ErrorCode.INVALID_REQUEST)
@@ -59,7 +59,7 @@ _DONE = {True: TransactionState.COMPLETE_COMMIT, False: TransactionState.COMPLET
 
 
 def _end_plainly(_state: State, found: TransactionalId, command: EndTxn) -> TransactionEnded | None:
-    """Decide EndTxn under TV1, where the epoch stays the same. Return None if it already ended with this outcome."""
+    """Decide EndTxn under TV1, which keeps the epoch. Return None if the transaction already had this outcome."""
     if found.producer_id != command.producer_id:
         raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if not found.is_current(command.producer_epoch):
@@ -77,10 +77,10 @@ def _end_plainly(_state: State, found: TransactionalId, command: EndTxn) -> Tran
 
 
 def _end_bumping(state: State, found: TransactionalId, command: EndTxn) -> TransactionEnded | None:
-    """Decide EndTxn under TV2, where the epoch increases, so that a delayed EndTxn cannot end the next transaction.
+    """Decide EndTxn under TV2, which increases the epoch so that a delayed EndTxn cannot end the next transaction.
 
-    Return None for a retry, which is recognized by the previous epoch (KIP-890). If the coordinator has used up the
-    last epoch, the producer continues with a new id.
+    Return None for a retry, recognized by the previous epoch (KIP-890). If the coordinator has used up the last epoch,
+    the producer continues with a new id.
     """
     given = (command.producer_id, command.producer_epoch)
     if given == (found.ended_producer_id, found.ended_producer_epoch) and not found.is_ongoing:
@@ -106,9 +106,7 @@ def _end_bumping(state: State, found: TransactionalId, command: EndTxn) -> Trans
 
 
 def _bumped(state: State, found: TransactionalId, command: EndTxn) -> TransactionEnded:
-    """Return the end of the transaction. The producer continues in the next epoch, or with a new id if no epoch is
-    left.
-    """
+    """Return the record that ends the transaction, with the producer's next epoch, or a new id if none is left."""
     is_exhausted = found.producer_epoch >= EXHAUSTED_EPOCH
     return TransactionEnded(
         producer_id=found.producer_id,
@@ -120,9 +118,7 @@ def _bumped(state: State, found: TransactionalId, command: EndTxn) -> Transactio
 
 
 def _abort(turn: Turn, found: TransactionalId) -> None:
-    """Abort a transaction after a timeout or for an operator, and increase the epoch, so that the producer is
-    fenced.
-    """
+    """Abort a transaction after a timeout or for an operator, and increase the epoch to fence the producer."""
     record = TransactionEnded(
         producer_id=found.producer_id,
         committed=False,
@@ -160,9 +156,9 @@ def _find_for_abort(state: State, command: AbortTxn) -> TransactionalId:
 
 
 def tick_transactions(turn: Turn) -> None:
-    """Abort transactions that exceeded their timeouts, and increase the epochs (S8).
+    """Abort transactions that have exceeded their timeouts, and increase the epochs (S8).
 
-    Once a tick has processed its maximum number of partitions, the next tick continues.
+    A tick processes a limited number of partitions; the next tick continues.
     """
     state = turn.state
     left = MAX_PER_TICK
@@ -184,7 +180,7 @@ def replay_transaction_ended(state: State, record: TransactionEnded, now_ms: int
     else:
         found.start_time_ms = now_ms  # as Kafka does when it aborts an empty transaction
     found.apply(event)
-    # The coordinator's own epoch stands for the previous one, which is the last that the producer had.
+    # The producer never had the coordinator's own epoch: its last epoch is the one before that.
     ended = (found.producer_id, min(found.producer_epoch, EXHAUSTED_EPOCH))
     has_moved = ended != (record.next_producer_id, record.next_producer_epoch)
     if has_moved:
@@ -207,7 +203,7 @@ def flip(
     *,
     committed: bool,
 ) -> None:
-    """Apply the outcome of the transaction in all its partitions and groups at once."""
+    """Apply the transaction's outcome in all its partitions and groups at once."""
     producer_epoch = _ended_epoch(found, next_producer_id, next_producer_epoch)
     producer_id = found.producer_id
     for key, ranges in found.partitions.items():

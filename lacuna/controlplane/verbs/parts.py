@@ -1,4 +1,4 @@
-"""Bounds on the items of a command and of an answer, so that no decision takes a long time (see `shared.parts`)."""
+"""Bounds on the items of commands and answers, so that no decision takes long (see `shared.parts`)."""
 
 from collections.abc import Callable, Iterable
 from heapq import nsmallest
@@ -31,7 +31,7 @@ def check_length(verb: str, message: Any) -> None:
 
 
 def until_full(items: Iterable[Item], answer: Callable[[Item], Answer]) -> list[Answer]:
-    """Answer items in order, until the answers fill one reply."""
+    """Answer items in order, until one reply is full."""
     answers: list[Answer] = []
     size = 0
     for item in items:
@@ -43,7 +43,7 @@ def until_full(items: Iterable[Item], answer: Callable[[Item], Answer]) -> list[
 
 
 def following(keys: Iterable[Key], after: Key | None, most: int) -> tuple[list[Key], Key | None]:
-    """Return the smallest keys beyond `after`, at most `most` of them, and the last of these if there are more keys."""
+    """Return the `most` smallest keys beyond `after`, and the last of them if more follow, otherwise None."""
     beyond = keys if after is None else (each for each in keys if each > after)
     found = nsmallest(most + 1, beyond)
     return (found, None) if len(found) <= most else (found[:most], found[most - 1])

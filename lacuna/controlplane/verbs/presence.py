@@ -1,11 +1,10 @@
 """Decides which agents clients are sent to: those with a lease and a session that renews it.
 
-When an agent dies, its session ends at once and its lease seconds later. An agent that is being stopped announces that
-it is leaving, and ends its lease once it has answered the requests that it had read. Until then, it keeps the rights of
-its lease (its commits are accepted and its objects are not swept), but it is hidden: it leads no partition and
-coordinates nothing. After the end of its lease, it stays listed for some time, because some clients that knew it still
-need it in the list of brokers. All this is volatile. It is not journalled, and after a restart every agent has time to
-reconnect.
+When an agent dies, its session ends at once, and its lease seconds later. An agent that is being stopped announces
+this, and ends its lease once it has answered the requests that it had read. Until then it is hidden: it leads no
+partition and coordinates nothing, but keeps the rights of its lease (its commits are accepted, and its objects are not
+swept). After its lease has ended, it stays in the list of brokers for a while, because some clients still need it
+there. All this is volatile: after a restart, every agent has time to reconnect.
 """
 
 from collections.abc import Iterable
@@ -24,9 +23,7 @@ from lacuna.controlplane.verbs.turn import Turn
 
 
 class Seen(NamedTuple):
-    """The agents at one moment: those with a lease (only journal records change these), and those that
-    clients may see.
-    """
+    """The agents at one moment: those with leases, which only journal records change, and those shown to clients."""
 
     leased: list[Agent]
     shown: list[Agent]
@@ -36,7 +33,7 @@ class Seen(NamedTuple):
 
 
 def seen(state: State) -> Seen:
-    """Return the current agents, to be passed to `tell` after a change."""
+    """Return the current agents, to pass to `tell` after a change."""
     return Seen(
         state.leased_agents(),
         state.live_agents(),
@@ -47,7 +44,7 @@ def seen(state: State) -> Seen:
 
 
 def tell(state: State, before: Seen) -> None:
-    """Send a delta if the agents have changed. The delta has a new version if the agents with a lease have changed."""
+    """Send a delta if the agents have changed. Its version is new only if the agents with a lease have changed."""
     after = seen(state)
     if after.leased != before.leased:
         state.put_agents(state.cluster_changed())
@@ -59,12 +56,12 @@ def tell(state: State, before: Seen) -> None:
 
 
 def appear(turn: Turn, lease_id: int) -> None:
-    """Record that an agent's lease was assigned or renewed over the turn's session, which makes the agent visible."""
+    """Record that the turn's session was granted an agent's lease or renewed it, which makes the agent visible."""
     _show(turn, lease_id, is_leaving=False)
 
 
 def leave(turn: Turn, lease_id: int) -> None:
-    """Hide an agent that is about to stop. Earlier requests from its clients are still completed under its lease."""
+    """Hide an agent that is about to stop. Earlier requests from its clients still complete under its lease."""
     _show(turn, lease_id, is_leaving=True)
 
 
@@ -84,10 +81,9 @@ def _show(turn: Turn, lease_id: int, *, is_leaving: bool) -> None:
 
 
 def end_session(state: State, session: int, now_ms: int) -> None:
-    """Record that a session ended. Agents without another session will soon be hidden.
+    """Record the end of a session. Agents without another session are hidden after a grace period.
 
-    Importers leave their partitions to others at once. An importer that is still alive soon sends another report over a
-    new session.
+    Importers lose their partitions at once; one that is still alive soon reports over a new session.
     """
     for lease_id, of_report in list(state.import_sessions.items()):
         if of_report == session:
@@ -100,7 +96,7 @@ def end_session(state: State, session: int, now_ms: int) -> None:
 
 
 def tick_presence(turn: Turn) -> None:
-    """Hide agents that have had no session for some time, and drop agents that departed long ago."""
+    """Hide agents that have had no session for a while, and drop those that departed long ago."""
     state = turn.state
     for lease_id, lease in state.leases.items():
         if not (lease.node_id == NO_NODE or _is_known(state, lease_id)):
@@ -120,11 +116,11 @@ def tick_presence(turn: Turn) -> None:
 
 
 def miss(state: State, lease_ids: Iterable[int], now_ms: int) -> None:
-    """Keep the nodes of these leases, which are about to end, in the list of brokers for a while."""
+    """Keep the nodes of these leases, which are about to end, listed as brokers for a while."""
     for lease_id in lease_ids:
         node_id = state.leases[lease_id].node_id
         if node_id != NO_NODE:
-            state.missed.discard(node_id)  # set anew, so that it is last in the order
+            state.missed.discard(node_id)  # so that `set` puts it last in the order
             state.missed.set(node_id, now_ms + MISSED_MS)
 
 
@@ -142,7 +138,7 @@ def _forget_importer(state: State, lease_id: int) -> None:
 
 
 def forget(state: State, lease_id: int) -> None:
-    """Drop the sessions of a lease that has ended, and the report of its agent or importer."""
+    """Drop the sessions and the report of a lease that has ended."""
     state.reports.pop(lease_id, None)
     _forget_importer(state, lease_id)
     state.lease_sessions.pop(lease_id, None)

@@ -1,4 +1,4 @@
-"""Producer ids: InitProducerId with or without a transactional id, and the expiration of transactional ids (S8)."""
+"""Producer ids: InitProducerId with or without a transactional id, and expiration of transactional ids (S8)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -34,7 +34,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def init_producer_id(turn: Turn, command: InitProducerId) -> Reply:
-    """Assign a new producer id or, for a known transactional id, its producer id and the next epoch (S8, KIP-360)."""
+    """Assign a new producer id or, for a known transactional id, the next epoch of its id (S8, KIP-360)."""
     try:
         record = _initialize(turn, command)
     except Refused as refused:
@@ -59,7 +59,7 @@ def _initialize(turn: Turn, command: InitProducerId) -> ProducerInitialized:
         raise Refused(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
     if (command.producer_id < 0) != (command.producer_epoch < 0):
         raise Refused(
-            ErrorCode.INVALID_REQUEST, "a producer id and its epoch must be given together"
+            ErrorCode.INVALID_REQUEST, "a producer id and its epoch must be sent together"
         )
     if not 0 < command.transaction_timeout_ms <= TRANSACTION_MAX_TIMEOUT_MS:
         raise Refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
@@ -85,7 +85,7 @@ def _initialize(turn: Turn, command: InitProducerId) -> ProducerInitialized:
 def _reinitialize(
     state: State, found: TransactionalId, command: InitProducerId, record: ProducerInitialized
 ) -> None:
-    """Let a producer continue after an error (KIP-360). A retry gets the same answer."""
+    """Let a producer continue after an error (KIP-360). A retry receives the original answer."""
     is_same = command.producer_id == found.producer_id
     if is_same and found.is_current(command.producer_epoch):
         _bump(state, found, record, last_producer_epoch=found.producer_epoch)
@@ -97,7 +97,7 @@ def _reinitialize(
     is_retry = command.producer_epoch == found.last_producer_epoch and (is_same or is_rolled_over)
     if not is_retry or found.is_ongoing:
         raise Refused(ErrorCode.PRODUCER_FENCED)
-    if found.producer_epoch >= LAST_EPOCH:  # taken by the coordinator
+    if found.producer_epoch >= LAST_EPOCH:  # used by the coordinator
         _bump(state, found, record, last_producer_epoch=found.last_producer_epoch)
         return
     _fill(
@@ -137,7 +137,7 @@ def _fill(
 
 
 def replay_producer_initialized(state: State, record: ProducerInitialized, now_ms: int) -> None:
-    """Store a producer id and epoch, and abort an ongoing transaction of the transactional id."""
+    """Store a producer id and epoch, and abort the transactional id's ongoing transaction, if any."""
     state.give_producer_id(record.producer_id, now_ms)
     if not record.has_transactional_id:
         return
@@ -159,7 +159,7 @@ def replay_producer_initialized(state: State, record: ProducerInitialized, now_m
 
 
 def tick_transactional_ids(turn: Turn) -> None:
-    """Expire transactional ids that were not used for transactional.id.expiration.ms."""
+    """Expire transactional ids that have been unused for transactional.id.expiration.ms."""
     due = turn.state.expirations.due(turn.now_ms, MAX_PER_TICK)
     if due:
         record = TransactionalIdsExpired(transactional_ids=due)
@@ -169,7 +169,6 @@ def tick_transactional_ids(turn: Turn) -> None:
 def replay_transactional_ids_expired(
     state: State, record: TransactionalIdsExpired, now_ms: int
 ) -> None:
-    """Remove expired transactional ids."""
     for transactional_id in record.transactional_ids:
         found = state.drop_transactional_id(transactional_id)
         del state.producers[found.producer_id]

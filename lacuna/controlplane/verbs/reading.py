@@ -1,4 +1,4 @@
-"""Commands that only read: partitions now and in the past, hot segments, producers and transactions (S7, S21)."""
+"""Read-only commands: partitions now and in the past, hot segments, producers and transactions (S7, S21)."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ from lacuna.controlplane.verbs.verb import Verb
 #: The maximum number of open transactions in an answer.
 _MOST_HOLDERS: Final = 100
 
-#: All of Kafka's states of transactions, including those that do not occur in Lacuna because the flip is one step.
+#: All of Kafka's transaction states, including those that Lacuna does not have because the flip is one step.
 KNOWN_STATES = frozenset(
     (
         "Empty",
@@ -80,9 +80,7 @@ def read_partitions(turn: Turn, command: ReadPartitions) -> Reply:
 
 
 def read_as_of(turn: Turn, command: ReadAsOf) -> Reply:
-    """Return where each partition ended for read_committed consumers at a time that is common to all partitions, or
-    where it ended in a cut at that time.
-    """
+    """Return where partitions ended, for read_committed consumers or in a cut, at a time common to all of them."""
     state = turn.state
     found = [state.partitions.get(key_of(wanted)) for wanted in command.partitions]
     pasts: list[Widths] = [each.history for each in found if each is not None]
@@ -111,9 +109,7 @@ def _as_of(partition: Partition | None, second: int, lowered: Lowered) -> Partit
 
 
 def read_cut(turn: Turn, command: ReadPartitions) -> Reply:
-    """Return the largest ends of partitions that split no transaction, and the open transactions that hold these ends
-    back.
-    """
+    """Return the largest ends that split no transaction, and the open transactions that hold them back."""
     state = turn.state
     keys = [key_of(wanted) for wanted in command.partitions]
     found = {key: state.partitions[key] for key in keys if key in state.partitions}
@@ -151,7 +147,6 @@ def read_cut(turn: Turn, command: ReadPartitions) -> Reply:
 
 
 def read_histories(turn: Turn, command: ReadPartitions) -> Reply:
-    """Return the histories of partitions."""
     found = (turn.state.partitions.get(key_of(wanted)) for wanted in command.partitions)
     answers = until_full(
         found, lambda each: StableHistory() if each is None else each.history.message()
@@ -160,7 +155,7 @@ def read_histories(turn: Turn, command: ReadPartitions) -> Reply:
 
 
 def describe_producers(turn: Turn, command: DescribeProducers) -> Reply:
-    """Describe the producers with an idempotence window in each partition, ordered by producer id."""
+    """Describe the producers that have an idempotence window in each partition, ordered by producer id."""
     answers: list[PartitionProducers] = []
     after = command.after if command.HasField("after") else None
     left = MOST_LISTED
@@ -234,7 +229,7 @@ def _description(state: State, found: TransactionalId) -> TransactionDescription
 
 
 def list_transactions(turn: Turn, command: ListTransactions) -> Reply:
-    """List transactional ids, filtered by state, producer id and age of the open transaction (KIP-664, KIP-994)."""
+    """List transactional ids, filtered by state, producer id and transaction age (KIP-664, KIP-994)."""
     states = set(command.states)
     producer_ids = set(command.producer_ids)
     after = command.after if command.HasField("after") else None
@@ -264,14 +259,14 @@ def _is_older(found: TransactionalId, duration_ms: int, now_ms: int) -> bool:
 
 
 def read_hot(_turn: Turn, _command: ReadHot) -> None:
-    """Park the command. The runtime answers it once it has read the journal."""
+    """Park the command, which the runtime answers once it has read the journal."""
 
 
 def _needs_of_hot(_command: ReadHot, _state: State) -> Iterator[Need]:
-    # A segment has records of several topics, and a job that may read only some of them gets all of its bytes. It could
-    # read the same bytes in the bucket, where every segment would be if there were no hot segments: ACLs do not
-    # restrict a job's credentials for the bucket, and the bytes of encrypted objects are encrypted in this answer as
-    # well (docs/security.md). A job that reads no topic at all has no use for these bytes.
+    # A segment has records of several topics, and a job that may read only some of them receives all of its bytes.
+    # But other segments are in the bucket, where the job could read them just as well: ACLs do not restrict its
+    # credentials for the bucket, and encrypted objects stay encrypted in this answer (docs/security.md). A job that
+    # may not read any topic has no use for these bytes.
     yield Need((Operation.READ,), ResourceType.TOPIC, None)
 
 

@@ -1,10 +1,10 @@
-"""Exceptions with which verbs reject commands, and their error codes."""
+"""The errors with which verbs reject commands."""
 
 from lacuna.controlplane.shared.errors import ErrorCode
 
 
 class Refused(Exception):
-    """A command, or one item of it, is rejected with an error code. Nothing changes."""
+    """Rejects a command, or one item of it, with an error code. Nothing changes."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(message or code.name)
@@ -13,7 +13,7 @@ class Refused(Exception):
 
 
 class MalformedCommand(Refused):
-    """A command is rejected with INVALID_REQUEST because it could never be valid: its sender has a bug."""
+    """Rejects a command that could never be valid (INVALID_REQUEST): its sender has a bug."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_REQUEST, message)

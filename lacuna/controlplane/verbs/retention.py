@@ -1,4 +1,4 @@
-"""Applies retention.ms and retention.bytes, to a few partitions in each tick."""
+"""Applies retention.ms and retention.bytes, to a few partitions per tick."""
 
 from collections.abc import Iterator
 
@@ -18,10 +18,10 @@ from lacuna.controlplane.verbs.turn import Turn
 
 
 def tick_retention(turn: Turn) -> None:
-    """Apply retention.ms and retention.bytes: remove whole extents from the front, up to the last stable offset.
+    """Remove expired extents from the front of each log, up to the last stable offset.
 
-    Each tick checks at most RETENTION_SCAN partitions and RETENTION_EXTENTS extents, and the next tick continues. So
-    the cost of a tick does not grow with the number of partitions or extents.
+    A tick checks RETENTION_SCAN partitions and removes RETENTION_EXTENTS extents at most, so its cost does not grow
+    with the cluster. The next tick continues.
     """
     state = turn.state
     moves: list[LogStartMove] = []
@@ -50,7 +50,7 @@ def tick_retention(turn: Turn) -> None:
 
 
 def _in_turn(state: State) -> Iterator[Partition]:
-    """Yield the next partitions to check; each is checked once before any is checked again."""
+    """Yield the next partitions to check. None is repeated before all have been checked."""
     queue = state.retention_queue
     if not queue:
         queue.extend(each.key for topic in state.topics.values() for each in topic.partitions)
@@ -74,7 +74,7 @@ def _limits_of(configs: dict[str, str]) -> _Limits:
 
 
 def _oldest_ms(state: State, key: PartitionKey, retention_ms: int, now_ms: int) -> int | None:
-    """Return the time before which records expire, or None if no records expire or a check is not due yet."""
+    """Return the time before which records expire, or None if they never do or no check is due."""
     ticked_ms = state.retention_ticked_ms
     looked_ms = state.retention_ages.setdefault(key, now_ms if ticked_ms is None else ticked_ms)
     if retention_ms < 0 or now_ms < looked_ms + min(retention_ms, RETENTION_CHECK_MS):
@@ -85,7 +85,7 @@ def _oldest_ms(state: State, key: PartitionKey, retention_ms: int, now_ms: int) 
 def _count_past(
     partition: Partition, oldest_ms: int | None, retention_bytes: int, most: int
 ) -> int:
-    """Return how many extents to remove from the front, but no more than `most`."""
+    """Return how many extents to remove from the front, at most `most`."""
     extents = partition.extents
     end_offset = partition.last_stable_offset
     spare = partition.size_bytes - retention_bytes if retention_bytes >= 0 else -1

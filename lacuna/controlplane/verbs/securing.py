@@ -1,7 +1,9 @@
-"""AlterSecurity: changes users, ACLs, quotas, delegation tokens, and configs of all brokers. ShareQuotas: returns the
-part of each quota that an agent may give its clients until it asks again.
+"""AlterSecurity and ShareQuotas.
 
-Agents check what clients send, and who may send it.
+AlterSecurity changes users, ACLs, quotas, delegation tokens, and configs of all brokers. ShareQuotas returns the part
+of each quota that an agent may grant its clients until it asks again.
+
+Agents validate and authorize the requests of clients.
 """
 
 from math import inf
@@ -27,12 +29,12 @@ from lacuna.controlplane.verbs.verb import Verb
 
 #: How often the control plane searches for expired tokens; agents reject them at once.
 _EXPIRY_CHECK_MS: Final = 60_000
-#: The maximum use of a quota that an agent may report: in a burst, the use may exceed one second's worth.
+#: The highest use of a quota that an agent may report. In a burst, it may exceed one second's worth.
 _MOST_USED: Final = 100.0
 
 
 def alter_security(turn: Turn, command: AlterSecurity) -> Reply:
-    """Apply all changes, or none if they would exceed a cluster's bounds."""
+    """Apply all changes, or none if they would exceed the cluster's bounds."""
     if wrong := _wrong(command.changes):
         return _refused(ErrorCode.INVALID_CONFIG, wrong)
     changes = turn.state.security.news(command.changes)
@@ -44,7 +46,7 @@ def alter_security(turn: Turn, command: AlterSecurity) -> Reply:
 
 
 def _wrong(changes: SecurityChanges) -> str:
-    """Return the reason why values cannot be stored (their readers would fail), or "" if they can be stored."""
+    """Return why the values cannot be stored (reading them would fail), or "" if they can be."""
     for quota in changes.quotas:
         for name, value in quota.set.items():
             if not 0 < value < inf:
@@ -65,7 +67,6 @@ def _refused(code: ErrorCode, message: str) -> Reply:
 
 
 def tick_tokens(turn: Turn) -> None:
-    """Remove tokens that have expired."""
     state = turn.state
     if not state.security.tokens or turn.now_ms < state.tokens_checked_ms + _EXPIRY_CHECK_MS:
         return
@@ -89,7 +90,7 @@ def replay_security_changed(state: State, record: SecurityChanges, _now_ms: int)
 
 
 def share_quotas(turn: Turn, command: ShareQuotas) -> Reply:
-    """Assign each quota's share. Nothing durable changes, since a new leader shares quotas again within seconds."""
+    """Assign an agent's share of each quota. Nothing durable changes, as a new leader assigns shares within seconds."""
     if command.lease_id not in turn.state.leases:
         return Reply(quotas_shared=QuotasShared(error_code=ErrorCode.LEASE_EXPIRED))
     shares = [

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""The loops over the slices of a commit: one source, compiled by Cython or interpreted by Python.
+"""The loops over the slices of a commit, compiled by Cython or interpreted by Python.
 
 A commit can have thousands of slices, and creating message objects for a slice costs several times as much as deciding
-it. So commits, verdicts and journal records contain slices and batches as rows of bytes (`shared.batches`).
+it. So commits, verdicts and journal records hold slices and batches as rows of bytes (`shared.batches`).
 """
 
 from __future__ import annotations
@@ -91,8 +91,6 @@ _FIRST_ROOM = cython.declare(cython.Py_ssize_t, 1 << 10)
 @cython.final
 @cython.cclass
 class _Source:
-    """Rows to read."""
-
     body: bytes
     data: cython.p_uchar
     size: cython.Py_ssize_t
@@ -107,7 +105,7 @@ class _Source:
 @cython.final
 @cython.cclass
 class _Target:
-    """Rows that are being written, in a buffer that grows."""
+    """Rows being written to a buffer that grows."""
 
     buffer: bytearray
     data: cython.p_uchar
@@ -127,7 +125,7 @@ class _Target:
     @cython.cfunc
     @cython.exceptval(-1)
     def make_room(self, size: cython.Py_ssize_t) -> cython.int:
-        """Make room for more bytes. Used only in the compiled form."""
+        """Make room for more bytes, in the compiled form only."""
         if self.size + size > self.room:
             room: cython.Py_ssize_t = 2 * (self.size + size) + _FIRST_ROOM
             grown: cython.p_void = PyMem_Realloc(self.data, room)  # noqa: F821
@@ -148,7 +146,7 @@ class _Target:
 @cython.final
 @cython.cclass
 class _Partitions:
-    """Finds the partitions that rows name. Adjacent rows usually name the same topic."""
+    """Looks up the partitions that rows name. Adjacent rows usually name the same topic."""
 
     topics: dict
     source: _Source
@@ -208,7 +206,7 @@ def _count_at(source: _Source, at: cython.Py_ssize_t) -> cython.longlong:
 @cython.final
 @cython.cclass
 class _Extent:
-    """The extent that batches are being added to. Its batches share everything after `max_timestamp`."""
+    """The extent that batches are being added to. Its batches share all values after `max_timestamp`."""
 
     is_open: cython.bint
     position: cython.longlong
@@ -224,7 +222,7 @@ class _Extent:
 @cython.final
 @cython.cclass
 class _Batch:
-    """One batch of a commit (lacuna.controlplane.shared.batches.COMMITTED_BATCH), and the decision about it."""
+    """A batch of a commit (lacuna.controlplane.shared.batches.COMMITTED_BATCH), and the decision about it."""
 
     position: cython.longlong
     size: cython.longlong
@@ -269,7 +267,7 @@ class _Batch:
 @cython.final
 @cython.cclass
 class _Draft:
-    """The effects of the slices decided so far. No effect is applied before all slices are decided."""
+    """The effects of the slices decided so far. None is applied before all slices are decided."""
 
     state: object
     producers: dict
@@ -283,8 +281,8 @@ class _Draft:
     most_added: (
         cython.Py_ssize_t
     )  # an upper bound on the partitions that join transactions in this segment
-    lacks_room: cython.bint  # there may be no room for that number of partitions
-    added: dict  # producer id -> partitions that join its transaction, noted where there may be no room
+    lacks_room: cython.bint  # there may be no room for that many partitions
+    added: dict  # producer id -> partitions that join its transaction, recorded only if room may be lacking
     added_count: cython.Py_ssize_t
     # Adjacent batches usually belong to the same producer, so the results for the last producer are kept:
     checked_id: (
@@ -292,7 +290,7 @@ class _Draft:
     )  # this producer may write to any partition, in this epoch and with these flags
     checked_epoch: cython.longlong
     checked_flags: cython.longlong
-    owner_id: cython.longlong  # this producer has this transaction
+    owner_id: cython.longlong  # the producer of `owned_transaction`
     owned_transaction: cython.longlong
     recorded: _Target  # SegmentRecorded.slices
     extent_rows: _Target
@@ -353,7 +351,7 @@ class _Draft:
         first: cython.Py_ssize_t,
         last: cython.Py_ssize_t,
     ) -> cython.int:
-        """Decide the batches of `source` in [first, last); the row of `slices` at `named_at` names their partition."""
+        """Decide the batches of `source` in [first, last), for the partition in the row of `slices` at `named_at`."""
         self.partition = partition
         self.next_offset = partition.high_watermark
         self.is_alone = last - first == _BATCH_SIZE
@@ -384,7 +382,6 @@ class _Draft:
     def put_verdict(
         self, code: cython.longlong, batches: cython.longlong, log_start_offset: cython.longlong
     ) -> cython.int:
-        """Add the row of a slice's verdict."""
         rows = self.verdicts
         if cython.compiled:
             rows.make_room(_VERDICT_SIZE)
@@ -400,7 +397,6 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def put_batch_verdict(self, code: cython.longlong, batch: _Batch) -> cython.int:
-        """Add the row of a batch's verdict."""
         rows = self.batch_verdicts
         if cython.compiled:
             rows.make_room(_BATCH_VERDICT_SIZE)
@@ -422,7 +418,6 @@ class _Draft:
         extents: cython.longlong,
         batches: cython.longlong,
     ) -> cython.int:
-        """Add the journal's row for the slice."""
         rows = self.recorded
         if cython.compiled:
             rows.make_room(_RECORDED_SIZE)
@@ -442,7 +437,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def decide_batch(self, batch: _Batch) -> cython.longlong:
-        """Assign the batch its offset and append time, and return 0; or return an error code."""
+        """Assign an offset and append time to the batch and return 0, or return an error code."""
         if (
             batch.record_count < 1
             or batch.size < 1
@@ -474,9 +469,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def check_producer(self, batch: _Batch) -> cython.longlong:
-        """Return an error code, or 0 for a new batch or a repeated one. For a repeated batch, the verdict is then its
-        first answer.
-        """
+        """Return an error code, or 0 for a new or repeated batch. A repeated batch receives its original verdict."""
         code: cython.longlong = self.check_transaction(batch)
         if code:
             return code
@@ -488,7 +481,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def check_window(self, batch: _Batch) -> cython.longlong:
-        """Return an error code if the batch does not follow what its producer has written to this partition (S10)."""
+        """Return an error code if the batch does not follow its producer's earlier batches in this partition (S10)."""
         code: cython.longlong = 0
         producer_id = batch.producer_id
         drafted = None if self.is_alone else self.windows.get(producer_id)
@@ -511,10 +504,10 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def refuse_unknown(self, batch: _Batch) -> cython.longlong:
-        """Return the error for a batch that is not its producer's first batch, although no earlier batch is known.
+        """Return the error for a batch that is not its producer's first, although no earlier one is known.
 
-        If the producer's window may have expired, a batch that must follow a known one gets a separate error, from
-        which the agent concludes that few batches, if any, are missing.
+        If the producer's window may have expired, a batch that must follow a known one receives a separate error, which
+        tells the agent that few batches, if any, are missing.
         """
         if batch.flags & _ADDS_PARTITION:
             return _OUT_OF_ORDER
@@ -524,7 +517,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def check_transaction(self, batch: _Batch) -> cython.longlong:
-        """Return an error code if the producer may not write to this partition (S4, S8), otherwise 0."""
+        """Return an error code if the producer may not write to this partition, otherwise 0 (S4, S8)."""
         if (
             batch.producer_id == self.checked_id
             and batch.producer_epoch == self.checked_epoch
@@ -556,7 +549,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def has_room(self, found: object, producer_id: cython.longlong) -> cython.bint:
-        """Return whether the partition is in the producer's transaction or can join it, and record that it joins."""
+        """Whether the partition is in the producer's transaction or can join it; joining is recorded."""
         key = self.partition.key
         added: dict = self.added.setdefault(producer_id, {})
         if key in found.partitions or key in added:
@@ -571,10 +564,10 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def refuse_unmapped(self, batch: _Batch) -> cython.longlong:
-        """Return the error for a producer id that is not, or is no longer, the current one of its transactional id.
+        """Return the error for a producer id that is not, or no longer, the current one of its transactional id.
 
-        As in Kafka, the partition fences the producer first if it knows a later epoch, namely that of the end of the
-        producer's last transaction.
+        As in Kafka, the partition first fences the producer if it knows a later epoch, from the end of the producer's
+        last transaction.
         """
         window = self.partition.producers.get(batch.producer_id)
         is_old = window is not None and batch.producer_epoch < window.producer_epoch
@@ -583,7 +576,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def names_another(self, transactional_id: str, flags: cython.longlong) -> cython.bint:
-        """Whether a batch with these flags was sent under a transactional id other than `transactional_id`."""
+        """Whether a batch with these flags was sent under a transactional id other than this one."""
         number: cython.longlong = flags >> _ID_SHIFT
         if not number:
             return False
@@ -594,7 +587,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def transaction_of(self, producer_id: cython.longlong) -> cython.longlong:
-        """Return the serial number of the producer's transaction, and start one if none is open."""
+        """Return the serial number of the producer's transaction, starting one if none is open."""
         if not self.is_alone:
             self.transactional.add(producer_id)
         if producer_id == self.owner_id:
@@ -607,7 +600,7 @@ class _Draft:
 
     @cython.cfunc
     def start(self, producer_id: cython.longlong) -> object:
-        """Return the serial number of the transaction that the producer starts in this segment."""
+        """Start a transaction for the producer in this segment, and return its serial number."""
         serial = self.started.get(producer_id)
         if serial is None:
             serial = self.started[producer_id] = self.state.next_transaction + len(self.started)
@@ -616,7 +609,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def join(self, producer_id: cython.longlong) -> cython.int:
-        """Let the partition join the transaction, as in Kafka, which checks the batch only afterwards (KIP-890)."""
+        """Add the partition to the transaction. As in Kafka, the batch is checked only afterwards (KIP-890)."""
         found = self.producers[producer_id]
         if not found.is_ongoing:
             self.start(producer_id)
@@ -628,7 +621,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def remember(self, batch: _Batch) -> cython.int:
-        """Add a batch to the producer's window, so that the next batches of this slice can be checked against it."""
+        """Add a batch to the producer's window, against which the slice's next batches are checked."""
         producer_id = batch.producer_id
         kept = self.windows.get(producer_id)
         if kept is None:
@@ -645,7 +638,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def put_batch(self, batch: _Batch) -> cython.int:
-        """Add the row by which the idempotence window remembers the batch."""
+        """Add the row that stores the batch in the idempotence window."""
         rows = self.batch_rows
         if cython.compiled:
             rows.make_room(_REMEMBERED_SIZE)
@@ -675,9 +668,7 @@ class _Draft:
     def add_to_extent(
         self, batch: _Batch, transaction: cython.longlong, log_append_time: cython.longlong
     ) -> cython.int:
-        """Add the batch to the open extent if both have the same required values, are adjacent, and are small enough
-        together.
-        """
+        """Add the batch to the open extent if they share the required values, are adjacent, and are small together."""
         extent = self.extent
         producer_id: cython.longlong = batch.producer_id if transaction else _NO_PRODUCER
         producer_epoch: cython.longlong = batch.producer_epoch if transaction else _NO_PRODUCER
@@ -709,7 +700,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def close_extent(self) -> cython.int:
-        """Add the row of the extent, which ends at the offset where the next batch begins."""
+        """Add the row of the extent, which ends where the next batch begins."""
         rows, extent = self.extent_rows, self.extent
         if cython.compiled:
             rows.make_room(_EXTENT_SIZE)
@@ -748,9 +739,9 @@ class _Draft:
 def _check_sequence(
     window_epoch: cython.longlong, batches: object, batch: _Batch
 ) -> cython.longlong:
-    """Check a batch against the window (S10): it must follow the newest batch or repeat one in the window.
+    """Check a batch against the window (S10): it must follow the newest batch, or repeat one.
 
-    Returns an error code. A repeated batch gets the answer that it got first.
+    Return an error code. A repeated batch receives its original answer.
     """
     if batch.producer_epoch < window_epoch:
         return _FENCED
@@ -795,9 +786,9 @@ def decide_slices(
 ) -> tuple:
     """Decide the slices of a CommitSegment.
 
-    Return the slices, extents and batches of SegmentRecorded; the slices and batches of SegmentCommitted; the
-    transactions that are started, as their serial numbers by producer id; and, by producer id and then by key, the
-    messages of partitions that join a transaction although their batches are refused. Raises MalformedCommand.
+    Return the slices, extents and batches of SegmentRecorded; the slices and batches of SegmentCommitted; the serial
+    numbers of the transactions that start, by producer id; and the partitions that join a transaction although their
+    batches are refused, as messages by producer id and key. Raises MalformedCommand.
     """
     source = _Source(slices)
     rows = _Source(batches)
@@ -849,7 +840,7 @@ class _Replay:
     producers: dict
     watched: dict
     changes: list
-    add_delta: object  # all deltas of the commit are in one message, so that they share its memory
+    add_delta: object  # all deltas of a commit are in one message, to share its memory
     now_ms: cython.longlong
     next_second_ms: object
     extents: _Source
@@ -875,7 +866,7 @@ class _Replay:
     def append_extents(
         self, partition: object, first: cython.Py_ssize_t, last: cython.Py_ssize_t
     ) -> cython.int:
-        """Append the extents whose rows are in [first, last) to the partition, whose last stable offset may move."""
+        """Append the extents with rows in [first, last) to the partition, whose last stable offset may move."""
         settled_ms: cython.longlong = partition.settled_ms
         if self.now_ms >= settled_ms:
             self.note_stable(partition, settled_ms // 1000)
@@ -890,7 +881,7 @@ class _Replay:
     @cython.cfunc
     @cython.exceptval(-1)
     def end_at(self, partition: object, high_watermark: cython.longlong) -> cython.int:
-        """Move the high watermark, which is the end of the last extent and never goes back."""
+        """Move the high watermark to the end of the last extent. It never goes back."""
         ends = partition.extents.next_offsets
         before: cython.longlong = partition.high_watermark
         if (
@@ -909,9 +900,9 @@ class _Replay:
     def change(
         self, partition: object, first: cython.Py_ssize_t, last: cython.Py_ssize_t
     ) -> cython.int:
-        """Do what State.changed does, and add the extents in [first, last) to the delta.
+        """An inlined State.changed, which also adds the extents in [first, last) to the delta.
 
-        Setting the fields that are not 0 is faster than passing all of them to a constructor.
+        Setting the nonzero fields is faster than passing all of them to a constructor.
         """
         version: cython.longlong = partition.version
         partition.version = version + 1
@@ -941,9 +932,7 @@ class _Replay:
     @cython.cfunc
     @cython.exceptval(-1)
     def note_stable(self, partition: object, second: cython.longlong) -> cython.int:
-        """Do what Partition.note_stable does. All partitions get the same number object, which then stays in the CPU's
-        cache.
-        """
+        """An inlined Partition.note_stable. All partitions share one number object, which stays in the CPU's cache."""
         history = partition.history
         offsets = history.offsets
         stable: cython.longlong = (
@@ -963,7 +952,7 @@ class _Replay:
     def append_extent(
         self, partition: object, table: object, at: cython.Py_ssize_t
     ) -> cython.longlong:
-        """Append one extent and return its size. Add its offsets to the ranges of its transaction."""
+        """Append one extent, add its offsets to its transaction's ranges, and return its size."""
         if cython.compiled:
             row: cython.p_uchar = self.extents.data + at
             base_offset: cython.longlong = int64_of(row + 28)  # noqa: F821
@@ -1027,7 +1016,7 @@ class _Replay:
     def remember_batches(
         self, partition: object, first: cython.Py_ssize_t, last: cython.Py_ssize_t
     ) -> cython.int:
-        """Add the batches whose rows are in [first, last) to the idempotence windows of their producers."""
+        """Add the batches with rows in [first, last) to their producers' idempotence windows."""
         producers: dict = partition.producers
         batch = self.batch
         while first < last:
@@ -1114,7 +1103,6 @@ def replay_slices(
 @cython.cfunc
 @cython.exceptval(check=False)
 def _watermark_at(source: _Source, at: cython.Py_ssize_t) -> cython.longlong:
-    """Return the high watermark in the row of a recorded slice."""
     if cython.compiled:
         return int64_of(source.data + at + 28)  # noqa: F821
     else:  # noqa: RET505

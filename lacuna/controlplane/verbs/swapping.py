@@ -1,6 +1,4 @@
-"""SwapExtents: replaces the planned extents of partitions with new ones, in each partition either all of them or
-none.
-"""
+"""SwapExtents: replaces planned extents with new ones, in each partition either all of them or none."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,10 +40,10 @@ _MERGED: Final = frozenset(
 
 
 def swap_extents(turn: Turn, command: SwapExtents) -> Reply:
-    """Replace extents in each partition in which the extents are still exactly the planned ones.
+    """Replace extents in each partition whose extents are still exactly as planned.
 
-    A command with a known segment is a retry: it changes nothing, and returns the outcome of the first command. If the
-    command is rejected for every partition, its segments are garbage from the start.
+    A command with a known segment is a retry: it changes nothing, and returns the original outcome. If every partition
+    is rejected, the command's segments are garbage from the start.
     """
     state = turn.state
     object_sizes = _object_sizes(command)
@@ -73,7 +71,7 @@ def swap_extents(turn: Turn, command: SwapExtents) -> Reply:
 
 
 def _count(turn: Turn, command: SwapExtents, record: ExtentsReplaced, codes: Sequence[int]) -> None:
-    """Count the data that is about to be replaced, for overviews."""
+    """Count the data about to be replaced, for overviews."""
     run = MergeRun(
         at_ms=turn.now_ms,
         is_compaction=command.is_compaction,
@@ -137,7 +135,7 @@ def _check_swap(
 
 
 def _check_extents(given: Extents, object_sizes: Mapping[SegmentKey, int]) -> None:
-    """Raise MalformedCommand unless the new extents are merged ones and within the command's segments."""
+    """Raise MalformedCommand unless the new extents are merged ones in the command's segments."""
     if len({len(getattr(given, name)) for name in COLUMNS}) != 1:
         raise MalformedCommand("the columns of the new extents differ in length")
     keys = zip(given.lease_ids, given.sequences, strict=True)
@@ -157,10 +155,7 @@ def _check_extents(given: Extents, object_sizes: Mapping[SegmentKey, int]) -> No
 
 
 def _check_range(wanted: SwapPartition) -> None:
-    """Raise MalformedCommand unless the new extents are in order, not empty, and within the replaced range.
-
-    They must also begin at or after the new log start.
-    """
+    """Raise MalformedCommand unless the new extents are in order, within the range, and not below the log start."""
     swap = wanted.swap
     end = max(swap.first_offset, wanted.log_start_offset)
     for base_offset, next_offset in zip(
@@ -176,7 +171,7 @@ def _check_range(wanted: SwapPartition) -> None:
 def _judge_swap(
     state: State, wanted: SwapPartition, is_known: bool, now_ms: int
 ) -> ErrorCode | None:
-    """Return None for a valid new swap, ErrorCode.NONE for one that was already done (a retry), or an error code."""
+    """Return None for a valid new swap, ErrorCode.NONE for a retry of an accepted one, or an error code."""
     partition = state.partitions.get(key_of(wanted.partition))
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -184,8 +179,7 @@ def _judge_swap(
     start, stop = partition.extents.range_of(swap.first_offset, swap.end_offset)
     is_empty = start == stop
     if is_known or is_empty:
-        # An empty range has nothing to replace. Either a swap without new extents was already done, or retention
-        # emptied it.
+        # An empty range has been emptied by an earlier swap without new extents, or by retention.
         is_done = stop - start == len(swap.extents.sizes)
         is_done = is_done and partition.extents.slice(start, stop) == swap.extents
         return ErrorCode.NONE if is_done else ErrorCode.PLAN_STALE
@@ -205,7 +199,7 @@ def _is_front_kept(state: State, partition: Partition, wanted: SwapPartition, no
     """Whether all records that the swap removes from the front of the log were not live or have expired.
 
     Only the plan knows the superseded records, so `compacted_to` and `is_superseding` are trusted. Retention is checked
-    again, since its configs may have changed since the plan was made.
+    again, since its configs may have changed since then.
     """
     log_start_offset = wanted.log_start_offset
     if log_start_offset > partition.log_start_offset:
@@ -218,12 +212,11 @@ def _is_front_kept(state: State, partition: Partition, wanted: SwapPartition, no
 
 
 def _is_as_planned(partition: Partition, wanted: SwapPartition, start: int, stop: int) -> bool:
-    """Whether the extents with index in [start, stop) are those that the swap's fence identifies."""
+    """Whether the extents with index in [start, stop) match the swap's fence."""
     return partition.extents.fence(start, stop) == wanted.fence
 
 
 def replay_extents_replaced(state: State, record: ExtentsReplaced, now_ms: int) -> None:
-    """Replace extents with merged or compacted ones, which are in new objects."""
     live: Counter[SegmentKey] = Counter()
     for each in record.partitions:
         extents = each.swap.extents

@@ -1,4 +1,4 @@
-"""Handles pauses of the control plane, and sets its time after a wrong clock has moved it (docs/adr/0053)."""
+"""Handles pauses of the control plane, and corrects its time after a wrong clock has moved it (docs/adr/0053)."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ from lacuna.controlplane.verbs.turn import Turn
 
 
 def set_time(now_ms: int) -> Decision:
-    """Set the time to `now_ms`, regardless of its current value. Only for a state that serves no clients yet."""
+    """Set the time, even to an earlier one. Only for a state that serves no clients yet."""
     return Decision(records=[JournalRecord(time_set=TimeSet(), now_ms=now_ms)])
 
 

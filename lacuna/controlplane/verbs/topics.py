@@ -62,7 +62,7 @@ _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def create_topics(turn: Turn, command: CreateTopics) -> Reply:
-    """Create topics. Each one succeeds or fails independently; topics with the same name all fail.
+    """Create topics. Each succeeds or fails independently; topics with the same name all fail.
 
     A command that would create more than MAX_NEW_PARTITIONS partitions creates none.
     """
@@ -109,7 +109,7 @@ def _check_total(state: State, new_partitions: int) -> None:
 
 
 def _check_share(turn: Turn, payer: str, new_partitions: int) -> None:
-    """Raise Refused if this many more partitions exceed the share of the principal that is charged for them."""
+    """Raise Refused if the new partitions would exceed the share of the principal that is charged for them."""
     share = turn.groups.settings.share_of(MOST_PARTITIONS)
     if not turn.state.topic_owners.has_share(payer, new_partitions, share):
         raise Refused(
@@ -175,10 +175,9 @@ def _check_name(name: str) -> None:
 
 
 def delete_topics(turn: Turn, command: DeleteTopics) -> Reply:
-    """Delete topics by id. Each one succeeds or fails independently; a repeated id fails the second time.
+    """Delete topics by id. Each succeeds or fails independently; a repeated id fails the second time.
 
-    Topics that would raise the number of deleted partitions above MAX_NEW_PARTITIONS are skipped, and must be requested
-    again.
+    Topics beyond a total of MAX_NEW_PARTITIONS partitions are skipped, and must be requested again.
     """
     results: list[TopicResult] = []
     left = MAX_NEW_PARTITIONS
@@ -205,7 +204,7 @@ def delete_topics(turn: Turn, command: DeleteTopics) -> Reply:
 
 
 def create_partitions(turn: Turn, command: CreatePartitions) -> Reply:
-    """Add partitions to topics; their number never decreases. Each topic succeeds or fails independently."""
+    """Add partitions to topics; counts never decrease. Each topic succeeds or fails independently."""
     times = Counter(topic.name for topic in command.topics)
     total = sum(_increase(turn.state, wanted) for wanted in command.topics)
     charged: Counter[str] = Counter()
@@ -270,9 +269,7 @@ def _find(state: State, name: str) -> TopicState:
 
 
 def alter_topic_configs(turn: Turn, command: AlterTopicConfigs) -> Reply:
-    """Apply all changes to one topic, or none. With `replaces_all`, configs that are not named are reset to their
-    defaults.
-    """
+    """Apply all changes to a topic, or none. With `replaces_all`, all configs not named return to their defaults."""
     try:
         topic = _find(turn.state, command.name)
         if len({change.name for change in command.changes}) < len(command.changes):
@@ -295,9 +292,7 @@ def alter_topic_configs(turn: Turn, command: AlterTopicConfigs) -> Reply:
 
 
 def _kept(topic: TopicState) -> dict[str, str]:
-    """Return the configs that are kept even if all configs are replaced: tools that do not know about mirrors must not
-    promote one.
-    """
+    """Return the configs that survive a full replacement: a tool unaware of mirrors must not promote one."""
     return {MIRROR_SOURCE: topic.mirror_source} if topic.mirror_source else {}
 
 
@@ -305,7 +300,6 @@ def _kept(topic: TopicState) -> dict[str, str]:
 
 
 def replay_topics_added(state: State, record: TopicsAdded, now_ms: int) -> None:
-    """Add empty topics."""
     delta = state.cluster_changed()
     for added in record.topics:
         topic = TopicState(added.topic_id, added.name, added.configs, state.topic_defaults)
@@ -323,8 +317,8 @@ def _add_partitions(state: State, topic: TopicState, count: int, now_ms: int) ->
     for index in range(len(topic.partitions), count):
         key = (topic.topic_id, index)
         partition = Partition(key, history_of(key, next_second_ms(now_ms)))
-        # A partition that is created with its topic has no history before that time. A partition that is added to an
-        # existing topic had no records at any earlier time.
+        # A partition that is created with its topic has no history before that. A partition added to an existing topic
+        # counts as empty at all earlier times.
         partition.history.begin_empty(now_ms // 1000 if is_new else 0)
         topic.partitions.append(partition)
         state.partitions[partition.key] = partition
@@ -335,8 +329,8 @@ def _add_partitions(state: State, topic: TopicState, count: int, now_ms: int) ->
 def replay_topics_removed(state: State, record: TopicsRemoved, now_ms: int) -> None:
     """Remove topics and everything about them (S6).
 
-    Ticks release the references of many extents. Ongoing transactions keep their partitions, which are ignored when the
-    transactions end.
+    Later ticks release the references of many extents. Open transactions still list the removed partitions, but ignore
+    them when they end.
     """
     delta = state.cluster_changed()
     gone: list[References] = []
@@ -363,7 +357,6 @@ def _remove_partition(state: State, partition: Partition) -> References:
 
 
 def replay_partitions_added(state: State, record: PartitionCounts, now_ms: int) -> None:
-    """Add partitions to topics."""
     delta = state.cluster_changed()
     for topic_id, count in zip(record.topic_ids, record.partition_counts, strict=True):
         topic = state.topics[topic_id]
@@ -372,7 +365,6 @@ def replay_partitions_added(state: State, record: PartitionCounts, now_ms: int) 
 
 
 def replay_configs_changed(state: State, record: ConfigsChanged, _now_ms: int) -> None:
-    """Replace all configs of a topic."""
     topic = state.topics[record.topic_id]
     topic.set_configs(record.configs, state.topic_defaults)
     state.cluster_changed().topics.append(topic.message())

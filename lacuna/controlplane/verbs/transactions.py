@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn, AddOffsetsToTxn and TxnOffsetCommit: partitions and groups that join a transaction (S4, S9)."""
+"""AddPartitionsToTxn, AddOffsetsToTxn and TxnOffsetCommit: partitions and groups join a transaction (S4, S9)."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ _NONE: Final = int(ErrorCode.NONE)
 
 
 def add_partitions_to_txn(turn: Turn, command: AddPartitionsToTxn) -> Reply:
-    """Add all partitions to a transaction, or none; with `verify_only`, check whether each was added."""
+    """Add all partitions to a transaction, or none. With `verify_only`, only check whether each was added."""
     state = turn.state
     try:
         found = _authenticate(
@@ -61,7 +61,7 @@ def add_partitions_to_txn(turn: Turn, command: AddPartitionsToTxn) -> Reply:
 def join_partitions(
     turn: Turn, producer_id: int, transaction: int, partitions: Iterable[TopicPartition]
 ) -> None:
-    """Journal that partitions join the producer's transaction, and begin the transaction if it is not open."""
+    """Journal that partitions join the producer's transaction, which begins if none is open."""
     joined = TransactionJoined(
         producer_id=producer_id, transaction=transaction, partitions=partitions
     )
@@ -75,7 +75,7 @@ def _added(code: int, codes: Sequence[int]) -> Reply:
 def _authenticate(
     state: State, transactional_id: str, producer_id: int, producer_epoch: int
 ) -> TransactionalId:
-    """Return the transactional id. Raises Refused unless the producer id and epoch are its current ones."""
+    """Return the transactional id. Raises Refused unless the producer id and epoch are current."""
     if not transactional_id:
         raise Refused(ErrorCode.INVALID_REQUEST)
     found = state.transactional_ids.get(transactional_id)
@@ -87,12 +87,12 @@ def _authenticate(
 
 
 def _serial(state: State, found: TransactionalId) -> int:
-    """Return the serial number of the open transaction, or of the one that is being opened."""
+    """Return the serial number of the transaction that is open or about to open."""
     return found.transaction if found.is_ongoing else state.next_transaction
 
 
 def add_offsets_to_txn(turn: Turn, command: AddOffsetsToTxn) -> Reply:
-    """Add a group to a transaction. TxnOffsetCommit can then commit offsets of the group."""
+    """Add a group to a transaction, so that TxnOffsetCommit can commit its offsets."""
     try:
         found = _authenticate(
             turn.state, command.transactional_id, command.producer_id, command.producer_epoch
@@ -124,7 +124,7 @@ def _join_group(turn: Turn, found: TransactionalId, group_id: str) -> None:
 def txn_offset_commit(turn: Turn, command: TxnOffsetCommit) -> Reply:
     """Store offsets as pending in a transaction, after checking the transaction and then the group (S9, S26).
 
-    With TV2, the group joins the transaction first, even if its offsets are then rejected, as in Kafka (KIP-890).
+    As in Kafka, with TV2 the group joins the transaction first, even if its offsets are then rejected (KIP-890).
     """
     try:
         found = _authenticate(
@@ -147,7 +147,7 @@ def txn_offset_commit(turn: Turn, command: TxnOffsetCommit) -> Reply:
 
 
 def start_transaction(state: State, found: TransactionalId, transaction: int, now_ms: int) -> None:
-    """Open a transaction; its timeout begins now."""
+    """Open a transaction, whose timeout begins now."""
     found.apply(TransactionEvent.JOIN)
     found.transaction = transaction
     found.start_time_ms = now_ms
@@ -159,7 +159,7 @@ def start_transaction(state: State, found: TransactionalId, transaction: int, no
 
 
 def replay_transaction_joined(state: State, record: TransactionJoined, now_ms: int) -> None:
-    """Add partitions or a group to a transaction, opening it if it is not open."""
+    """Add partitions or a group to a transaction, opening it if necessary."""
     found = state.producers[record.producer_id]
     if found.is_ongoing:
         found.log_offset = state.internal.take_transaction(found.transactional_id)
@@ -187,8 +187,9 @@ def _needs_for_group(command: AddOffsetsToTxn | TxnOffsetCommit, state: State) -
 
 
 def _needs_for_offsets(command: TxnOffsetCommit, state: State) -> Iterator[Need]:
-    """Return the rights that committing offsets requires. Kafka requires READ on the topics, but the sink stores its
-    progress under topics that it only writes to.
+    """Return the rights that committing offsets requires.
+
+    Kafka requires READ on the topics, but the sink may only write to the topics under which it stores its progress.
     """
     yield from _needs_for_group(command, state)
     yield from on_topics(Operation.DESCRIBE, (each.partition for each in command.offsets), state)

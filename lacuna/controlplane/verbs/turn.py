@@ -1,4 +1,4 @@
-"""A turn: a decision in progress, with the state that a verb reads and the records that it has written so far."""
+"""A turn: a decision in progress, with the state that the verb reads and the records written so far."""
 
 from lacuna.controlplane.decision import Context, Decision
 from lacuna.controlplane.state.group_topics import TopicsOfGroups
@@ -11,9 +11,9 @@ from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 
 
 class Turn:
-    """Collects journal records and replies while one command, or a tick, is decided.
+    """Collects journal records and replies while a command or a tick is decided.
 
-    Verbs change volatile state at once. Durable state changes only when the records are replayed.
+    Verbs change volatile state at once; durable state changes only when the records are replayed.
     """
 
     __slots__ = ("completions", "context", "now_ms", "principal", "records", "state")
@@ -29,23 +29,19 @@ class Turn:
 
     @property
     def groups(self) -> Groups:
-        """All groups and their offsets."""
         return self.state.groups
 
     @property
     def topics(self) -> TopicsOfGroups:
-        """The cluster's topics in the form that groups use."""
         return TopicsOfGroups(self.state)
 
     def journal(self, record: JournalRecord) -> None:
-        """Add a journal record, with the time of this turn."""
+        """Add a journal record, with this turn's time."""
         record.now_ms = self.now_ms
         self.records.append(record)
 
     def journal_group(self, record: GroupRecord) -> None:
-        """Add a journal record about a group, with the time of this turn, and with the group's owner if the owner is
-        new.
-        """
+        """Add a journal record about a group, with this turn's time, and with the group's owner if it is new."""
         groups = self.groups
         if self.principal or groups.live.owners.of:
             group_id = getattr(record, record.WhichOneof("record") or "").group_id
@@ -54,7 +50,7 @@ class Turn:
         self.records.append(JournalRecord(now_ms=self.now_ms, group=record))
 
     def end(self, reply: Reply | None) -> Decision:
-        """Return the decision. If a command was parked and answered in this turn, its answer is the reply."""
+        """Return the decision. If this turn's command was parked and then answered, that answer is the reply."""
         if not self.completions:
             return Decision(records=self.records, reply=reply)
         others: list[tuple[int, Reply]] = []

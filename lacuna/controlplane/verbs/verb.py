@@ -1,7 +1,7 @@
-"""The row of a verb, which is next to the function that decides it.
+"""The table row of a verb, kept next to the function that decides it.
 
-`machine` finds the rows in `VERBS` of each module of this package, and the functions that replay journal records in
-`REPLAYS`. Properties of a verb that clients need are options of the verb's line in control.proto.
+`machine` collects the rows from `VERBS` in each module of this package, and the functions that replay journal records
+from `REPLAYS`. Properties that clients need are options of the verb's line in control.proto.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from lacuna.controlplane.verbs.turn import Turn
 
 
 class Verb(NamedTuple):
-    """The properties of a verb, whose name is that of the function.
+    """The properties of a verb, which is named after its function.
 
     If `decide` returns None, the command is parked, and a later decision answers it. The reply of a verb that only
-    `looks` is sent without a proof that this control plane still leads, so it may be out of date by as much as the
-    duration of a lease if two control planes mistakenly lead at the same time. `needs` returns the rights that a job
-    needs; without it, only agents and control planes may use the verb.
+    `looks` is sent without proof that this control plane still leads, so if two of them mistakenly lead at the same
+    time, the reply may be out of date by up to the duration of a lease. `needs` returns the rights that a job needs;
+    without it, only agents and control planes may use the verb.
     """
 
     decide: Callable[[Turn, Any], Reply | None]

@@ -1,4 +1,4 @@
-"""Drops idempotence windows that have been unused for a long time or exceed the bounds (S8, S10)."""
+"""Drops idempotence windows that have long been unused or exceed the bounds (S8, S10)."""
 
 from collections.abc import Iterable
 from heapq import nsmallest
@@ -16,7 +16,7 @@ from lacuna.controlplane.v1.journal_pb2 import (
 )
 from lacuna.controlplane.verbs.turn import Turn
 
-#: The share of a full partition's windows, and of all windows, that is dropped at once, so that finding the oldest
+#: One in this many of a full partition's windows, or of all windows, is dropped at once, so that finding the oldest
 #: windows costs little per new window.
 _SHARE_OF_PARTITION: Final = 16
 _SHARE_OF_ALL: Final = 256
@@ -28,7 +28,7 @@ _LOOKS: Final = 4
 def tick_producers(turn: Turn) -> None:
     """Drop windows beyond the bounds, and expire those unused for producer.id.expiration.ms.
 
-    The ages of producer ids and windows are known to the hour, so expiration may be up to an hour late.
+    Ages are known to the hour, so windows may expire up to an hour late.
     """
     turn.state.windows.release(MAX_PER_TICK)
     dropped = _surplus(turn.state)
@@ -38,14 +38,14 @@ def tick_producers(turn: Turn) -> None:
 
 
 def make_room(turn: Turn) -> None:
-    """Drop windows that exceed the bounds since the last commit, so that at most one commit's windows exceed them."""
+    """Drop surplus windows before each commit, so that at most one commit's windows exceed the bounds."""
     windows = turn.state.windows
     if windows.grown:
         _drop(turn, _surplus(turn.state))
 
 
 def _surplus(state: State) -> dict[ProducerWindow, None]:
-    """Return the windows to drop because a partition, or all of them together, have too many."""
+    """Return the windows to drop because a partition, or the whole cluster, has too many."""
     windows, settings = state.windows, state.windows.settings
     found: dict[ProducerWindow, None] = {}
     for key in windows.take_grown():
@@ -78,7 +78,7 @@ def _last_used(window: ProducerWindow) -> tuple[int, int]:
 
 
 def _is_idle(state: State, window: ProducerWindow) -> bool:
-    """Whether a window's partition exists, and has no open transaction of its producer."""
+    """Whether a window can be dropped: its partition exists, and its producer has no transaction open there."""
     partition = state.partitions.get(window.key)
     return partition is not None and window.producer_id not in partition.ongoing
 
@@ -108,7 +108,6 @@ def _drop(turn: Turn, dropped: Iterable[ProducerWindow]) -> None:
 
 
 def replay_producers_expired(state: State, record: ProducersExpired, _now_ms: int) -> None:
-    """Remove idempotence windows."""
     for each in record.partitions:
         partition = state.partitions[key_of(each.partition)]
         for producer_id in each.producer_ids:

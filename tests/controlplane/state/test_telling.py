@@ -67,7 +67,7 @@ def test_who_aborted_a_transaction() -> None:
         "end2 x 1/0 abort": ["its producer requested it"],
         "abort x": ["an operator requested it"],
         "init x": ["a producer with the same transactional id has started"],
-        "clock +20000": ["it took longer than its timeout"],
+        "clock +20000": ["it exceeded its timeout"],
     }
     for end, reasons in ends.items():
         wanted = [f"aborted the transaction of 'x': {reason}" for reason in reasons]

@@ -1,1 +1,1 @@
-"""The state of groups and committed offsets. `consumer` has the consumer groups of KIP-848."""
+"""The state of groups and committed offsets. `consumer` holds the consumer groups of KIP-848."""

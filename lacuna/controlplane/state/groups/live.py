@@ -1,7 +1,7 @@
-"""The volatile part of classic groups: members that are joining or waiting, and the deadlines.
+"""The volatile part of classic groups: members that are joining or waiting, and deadlines.
 
-Nothing here is journalled. After a restart, it is rebuilt from the last journalled generation, with full session
-timeouts (S26).
+None of it is journalled. After a restart, it is rebuilt from the last journalled generation, with full session timeouts
+(S26).
 """
 
 from collections import Counter
@@ -22,13 +22,12 @@ SIZE_OF_NAME: Final = 256
 
 
 def size_of(protocols: Protocols) -> int:
-    """Return the approximate size of the protocols in bytes."""
     return sum(len(name) + len(metadata) + _PROTOCOL_SIZE for name, metadata in protocols)
 
 
 @dataclass(slots=True, kw_only=True)
 class LiveMember:
-    """One member. `join_token` or `sync_token` is set while its JoinGroup or SyncGroup is parked."""
+    """A member. `join_token` or `sync_token` is set while its JoinGroup or SyncGroup is parked."""
 
     member_id: str
     group_instance_id: str  # empty for a dynamic member
@@ -45,20 +44,20 @@ class LiveMember:
 
     @property
     def awaits_answer(self) -> bool:
-        """Whether the member waits for an answer, so that it cannot and need not send heartbeats.
+        """Whether the member is waiting for an answer, so it cannot and need not send heartbeats.
 
-        False for a new member: it has no id yet, and its client may have given up and joined as another member.
+        False for a new member, which has no id yet: its client may have given up and joined as a different member.
         """
         return not self.is_new and (self.join_token is not None or self.sync_token is not None)
 
     def metadata_of(self, protocol_name: str) -> bytes:
-        """Return the member's metadata for a protocol, empty if the member does not speak it."""
+        """Return the member's metadata for a protocol, or nothing if the member does not speak it."""
         return dict(self.protocols).get(protocol_name, b"")
 
 
 @dataclass(slots=True, kw_only=True)
 class LiveGroup:
-    """A classic group as it is now, possibly ahead of its last journalled generation."""
+    """A classic group at present, possibly ahead of its last journalled generation."""
 
     group_id: str
     state: GroupState = GroupState.EMPTY
@@ -81,13 +80,13 @@ class LiveGroup:
     has_new_member: bool = False
     # An operator deleted its last offset. As in Kafka, the group exists until the next check for expired offsets.
     is_emptied: bool = False
-    # A lower bound of all deadlines; heartbeats move deadlines later without changing it.
+    # A lower bound on all deadlines. Heartbeats move deadlines later without changing it.
     due_ms: int | None = None
     # How much of `LiveGroups.moved_ms` has been applied to the deadlines.
     moved_ms: int = 0
 
     def transition_to(self, target: GroupState) -> None:
-        """Change the state. Raises IllegalTransitionError if the table does not allow it."""
+        """Change the state. Raises IllegalTransitionError for a transition that is not in the table."""
         if target not in TRANSITIONS[self.state]:
             raise IllegalTransitionError(self.group_id, self.state, target)
         self.state = target
@@ -103,7 +102,7 @@ class LiveGroup:
         self.pending_joins.pop(member.member_id, None)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member, or a pending member id. If the leader leaves, the oldest member becomes the leader."""
+        """Remove a member, or a pending member id. If the leader leaves, the oldest member succeeds it."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count(member.protocols, -1)
@@ -115,7 +114,7 @@ class LiveGroup:
         self.pending_syncs.discard(member_id)
 
     def rename(self, old_member_id: str, new_member_id: str) -> LiveMember:
-        """Give a static member a new id and return the member, which keeps its place in the order (KIP-345)."""
+        """Give a static member a new id, and return it. It keeps its place in the order (KIP-345)."""
         member = self.members[old_member_id]
         self.members = {
             (new_member_id if member_id == old_member_id else member_id): other
@@ -131,23 +130,21 @@ class LiveGroup:
         return member
 
     def change_protocols(self, member: LiveMember, protocols: Protocols) -> None:
-        """Replace a member's protocols."""
         self._count(member.protocols, -1)
         self._count(protocols, 1)
         member.protocols = protocols
 
     def joined_members(self) -> Iterator[LiveMember]:
-        """Yield the members whose JoinGroup is parked."""
         return (member for member in self.members.values() if member.join_token is not None)
 
     def have_all_joined(self) -> bool:
-        """Whether all members have joined, and no JoinGroup is expected under a new member id."""
+        """Whether all members have joined, and none that has received a new member id is still expected."""
         return not self.pending_joins and all(
             member.join_token is not None for member in self.members.values()
         )
 
     def rebalance_timeout_ms(self) -> int:
-        """Return the longest rebalance timeout of any member, in milliseconds; 0 if there are no members."""
+        """Return the longest rebalance timeout of any member in milliseconds, or 0 without members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
@@ -158,9 +155,7 @@ class LiveGroup:
         return protocol_type == self.protocol_type and any(name in common for name in names)
 
     def select_protocol(self) -> str:
-        """Return the protocol that the largest number of members prefer, among those that all members speak. In a tie,
-        the first one voted for wins.
-        """
+        """Return the protocol that most members prefer, of those that all speak. A tie goes to the first vote."""
         common = self._common_protocols()
         votes = Counter(
             next(name for name, _ in member.protocols if name in common)
@@ -169,9 +164,7 @@ class LiveGroup:
         return votes.most_common(1)[0][0]
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has joined, otherwise choose a member that has joined. Return False if none has
-        joined.
-        """
+        """Keep the leader if it has joined, otherwise choose a member that has. Return False if none has."""
         if self.leader and self.members[self.leader].join_token is not None:
             return True
         joined = next(self.joined_members(), None)
@@ -181,17 +174,15 @@ class LiveGroup:
         return True
 
     def note_due(self, deadline_ms: int) -> None:
-        """Lower the bound of all deadlines to this deadline, if it is earlier."""
         if self.due_ms is None or deadline_ms < self.due_ms:
             self.due_ms = deadline_ms
 
     def expect_heartbeat(self, member: LiveMember, now_ms: int, timeout_ms: int = 0) -> None:
-        """Restart the session of a member, with `timeout_ms` or by default its own timeout."""
+        """Restart a member's session, with `timeout_ms` if it is given, or else with the member's own timeout."""
         member.session_deadline_ms = now_ms + (timeout_ms or member.session_timeout_ms)
         self.note_due(member.session_deadline_ms)
 
     def refresh_due(self) -> None:
-        """Recompute the lower bound of all deadlines."""
         deadlines = [
             member.session_deadline_ms
             for member in self.members.values()
@@ -206,13 +197,11 @@ class LiveGroup:
         self.due_ms = min(deadlines, default=None)
 
     def is_due(self, now_ms: int, moved_ms: int) -> bool:
-        """Return whether a deadline may have passed, taking into account the part of `moved_ms` that was not applied
-        yet.
-        """
+        """Whether a deadline may have passed, counting the part of `moved_ms` that has not yet been applied."""
         return self.due_ms is not None and self.due_ms + moved_ms - self.moved_ms <= now_ms
 
     def settle(self, moved_ms: int) -> None:
-        """Move all deadlines by the part of `moved_ms` that has not been applied yet (see `LiveGroups`)."""
+        """Move all deadlines by the part of `moved_ms` that has not yet been applied (see `LiveGroups`)."""
         if by_ms := moved_ms - self.moved_ms:
             self.moved_ms = moved_ms
             self._shift(by_ms)
@@ -229,7 +218,6 @@ class LiveGroup:
         self.refresh_due()
 
     def to_generation(self, now_ms: int) -> GroupGeneration:
-        """Return the group as stored in the journal."""
         return GroupGeneration(
             group_id=self.group_id,
             generation_id=self.generation_id,
@@ -242,7 +230,7 @@ class LiveGroup:
 
     @classmethod
     def from_generation(cls, record: GroupGeneration, now_ms: int) -> "LiveGroup":
-        """Restore a group from the journal, with full session timeouts from `now_ms` on."""
+        """Restore a group from the journal, with full session timeouts starting at `now_ms`."""
         group = cls(
             group_id=record.group_id,
             state=GroupState.STABLE if record.members else GroupState.EMPTY,
@@ -270,8 +258,6 @@ class LiveGroup:
 
 @dataclass(slots=True)
 class LiveGroups:
-    """The volatile state of all classic groups."""
-
     groups: dict[str, LiveGroup] = field(default_factory=dict)
     asleep: set[str] = field(default_factory=set)  # journalled with members, not yet loaded
     parked: set[int] = field(default_factory=set)  # tokens of parked commands
@@ -288,7 +274,6 @@ class LiveGroups:
     )  # groups whose offsets are still to be checked
 
     def weigh(self, group_id: str) -> None:
-        """Recount the bytes of a group's members."""
         group = self.groups.get(group_id)
         size = 0
         if group is not None:

@@ -1,4 +1,4 @@
-"""Committed offsets, and offsets pending until the outcome of a transaction; both are durable (S26, S4, S6)."""
+"""Committed offsets, and offsets that are pending until their transaction ends; both are durable (S26, S4, S6)."""
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
@@ -31,16 +31,15 @@ _SIZE: Final = 128
 
 
 def size_of_offset(committed: CommittedOffset) -> int:
-    """Return the approximate size of a stored offset in bytes."""
     return _SIZE + len(committed.metadata)
 
 
 @dataclass(slots=True, kw_only=True)
 class StoredOffset:
-    """One committed or pending offset. Of two such offsets, the one with the higher `sequence` was written later.
+    """A committed or pending offset. Of two such offsets, the one with the higher `sequence` was written later.
 
-    `log_offset` is its offset in __consumer_offsets once it is committed; no other field changes. `retention_ms` is how
-    long the offset is kept after its commit if its client set a retention, otherwise None.
+    `log_offset` is its offset in __consumer_offsets once it is committed; no other field changes. `retention_ms` is the
+    retention that its client set, counted from the commit, or None.
     """
 
     offset: int
@@ -53,11 +52,9 @@ class StoredOffset:
 
     @property
     def size(self) -> int:
-        """The approximate size of the offset in bytes."""
         return _SIZE + len(self.metadata)
 
     def to_kept(self, key: PartitionKey) -> KeptOffset:
-        """Return the message that snapshots hold."""
         return KeptOffset(
             offset=self.to_committed(key),
             written_at_ms=self.written_at_ms,
@@ -66,7 +63,6 @@ class StoredOffset:
         )
 
     def to_committed(self, key: PartitionKey) -> CommittedOffset:
-        """Return the message that replies and journal records hold."""
         return CommittedOffset(
             partition=named(key),
             offset=self.offset,
@@ -83,7 +79,7 @@ class StoredOffset:
         sequence: int,
         log_offset: int = 0,
     ) -> "StoredOffset":
-        """Read the message that journal records and snapshots hold, and add the time and place of the write."""
+        """Read the message from a journal record or snapshot, and add when and where the offset was written."""
         return cls(
             offset=committed.offset,
             leader_epoch=committed.leader_epoch,
@@ -100,7 +96,7 @@ OffsetsOfGroup = dict[PartitionKey, StoredOffset]
 
 @dataclass(slots=True)
 class Offsets:
-    """All committed and pending offsets. Only replays change them."""
+    """All committed and pending offsets. Only replay changes them."""
 
     committed: dict[str, OffsetsOfGroup] = field(default_factory=dict)
     pending: dict[int, dict[str, OffsetsOfGroup]] = field(default_factory=dict)
@@ -114,7 +110,6 @@ class Offsets:
     size: int = 0
 
     def write(self, record: OffsetsWritten) -> None:
-        """Commit offsets that are not part of a transaction."""
         group_id = record.group_id
         offsets = self.committed.setdefault(group_id, {})
         partition = self.internal.partition_of_group(group_id)
@@ -127,7 +122,6 @@ class Offsets:
         self._charge(group_id, more)
 
     def pend(self, record: TxnOffsetsPended) -> None:
-        """Store offsets as pending until the outcome of the producer's transaction."""
         offsets = self._pending_of(record.producer_id, record.group_id)
         more = 0
         for committed in record.offsets:
@@ -138,9 +132,8 @@ class Offsets:
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """Commit a producer's pending offsets, or drop them if its transaction was aborted.
 
-        As in Kafka, an offset that was committed after the pending one was written is kept. Offsets are committed in
-        the order of the keys, which is their order in a snapshot, so that each gets the same `log_offset` after a
-        restart.
+        As in Kafka, an offset committed after the pending one was written is kept. Offsets are committed in the order
+        of their keys, as in a snapshot, so that each gets the same `log_offset` after a restart.
         """
         for group_id, offsets in sorted(self.pending.pop(producer_id, {}).items()):
             self._unindex(group_id, producer_id)
@@ -160,7 +153,7 @@ class Offsets:
         self._charge(group_id, more)
 
     def hold_back(self, now_ms: int) -> None:
-        """After the clock was set back to `now_ms`, move all later times to `now_ms`."""
+        """Move times after `now_ms` to `now_ms`, because the clock was set back."""
         pending = chain.from_iterable(each.values() for each in self.pending.values())
         for offsets in chain(self.committed.values(), pending):
             for stored in offsets.values():
@@ -168,7 +161,7 @@ class Offsets:
         self.internal.hold_back(now_ms)
 
     def forget_group(self, group_id: str, name_of: Callable[[bytes], str], now_ms: int) -> None:
-        """Drop a deleted group's offsets, including the pending ones. `name_of` returns the name of a topic id."""
+        """Drop all offsets of a deleted group, including pending ones. `name_of` maps topic ids to names."""
         offsets = self.committed.pop(group_id, {})
         self._charge(group_id, -_sum(offsets))
         self._bury(group_id, offsets, name_of, now_ms, MOST_BURIED)
@@ -176,9 +169,7 @@ class Offsets:
             self._drop_pending(producer_id, group_id)
 
     def forget_topics(self, names: Mapping[bytes, str], now_ms: int) -> None:
-        """Drop the offsets of deleted topics, including the pending ones (S6). `names` has the topics' former names by
-        id.
-        """
+        """Drop all offsets of deleted topics, including pending ones (S6). `names` maps topic ids to former names."""
         left = MOST_BURIED
         found = ((each, _of_topics(offsets, names)) for each, offsets in self.committed.items())
         for group_id, gone in sorted((each, keys) for each, keys in found if keys):
@@ -202,9 +193,9 @@ class Offsets:
         now_ms: int,
         most: int,
     ) -> int:
-        """Write tombstones for the first of these offsets, and return how many more may be written.
+        """Write tombstones for the first `most` of these offsets, and return how many may still be written.
 
-        The other offsets get no tombstones: there would be so many that the oldest ones would be dropped at once.
+        The others receive none: there would be so many that the oldest ones would be dropped at once.
         """
         for key in nsmallest(most, keys):
             self.internal.drop_offset(group_id, key, name_of(key[0]), now_ms)
@@ -221,9 +212,7 @@ class Offsets:
         name_of: Callable[[bytes], str],
         now_ms: int,
     ) -> None:
-        """Drop offsets that expired or were deleted, including the pending ones. `name_of` returns the name of a topic
-        id.
-        """
+        """Drop expired or deleted offsets, including pending ones. `name_of` maps topic ids to names."""
         keys = [key_of(partition) for partition in partitions]
         offsets = self.committed.get(group_id, {})
         less = 0
@@ -241,29 +230,26 @@ class Offsets:
                 self._drop_pending(producer_id, group_id)
 
     def is_pending(self, group_id: str, key: PartitionKey) -> bool:
-        """Whether the group has a pending offset of this partition."""
         return any(key in pending for pending in self._pending_in(group_id))
 
     def has(self, group_id: str, key: PartitionKey) -> bool:
-        """Whether the group has a committed or pending offset of this partition."""
         return key in self.committed.get(group_id, ()) or self.is_pending(group_id, key)
 
     def has_no_others(self, group_id: str, keys: Set[PartitionKey]) -> bool:
-        """Whether the group has no offsets of partitions other than these."""
+        """Whether the group has no offsets for partitions other than these."""
         committed = self.committed.get(group_id, {})
         return all(each.keys() <= keys for each in (committed, *self._pending_in(group_id)))
 
     def has_group(self, group_id: str) -> bool:
-        """Whether the group has committed or pending offsets."""
         return group_id in self.committed or group_id in self.pending_producers
 
     def group_ids(self) -> Iterator[str]:
-        """Yield the groups with committed or pending offsets; a group can be yielded twice."""
+        """Yield the groups with committed or pending offsets, some of them twice."""
         yield from self.committed
         yield from self.pending_producers
 
     def pieces(self) -> Iterator[GroupsSnapshot]:
-        """Yield everything in messages that together form a snapshot, in an order that depends only on the content."""
+        """Yield everything as messages that together form a snapshot, in an order that depends only on the content."""
         yield GroupsSnapshot(
             last_sequence=self.last_sequence, internal_topics=self.internal.to_snapshot()
         )
@@ -279,7 +265,6 @@ class Offsets:
                     yield GroupsSnapshot(pending=[pending])
 
     def load(self, piece: GroupsSnapshot) -> None:
-        """Add the content of a piece of a snapshot."""
         self.last_sequence = piece.last_sequence or self.last_sequence
         if piece.HasField("internal_topics"):
             self.internal.restore(piece.internal_topics)
@@ -323,7 +308,7 @@ class Offsets:
 
 
 def _put(offsets: OffsetsOfGroup, key: PartitionKey, stored: StoredOffset) -> int:
-    """Set an offset, and return the increase in bytes."""
+    """Set an offset, and return by how many bytes this increases the total."""
     before = offsets.get(key)
     offsets[key] = stored
     return stored.size - (0 if before is None else before.size)
@@ -344,7 +329,7 @@ def _sum(offsets: OffsetsOfGroup) -> int:
 
 
 def _kept(offsets: OffsetsOfGroup) -> Iterator[list[KeptOffset]]:
-    """Yield the offsets of a group, at most _PIECE_OFFSETS at a time."""
+    """Yield a group's offsets, at most _PIECE_OFFSETS at a time."""
     kept: list[KeptOffset] = []
     for key, offset in sorted(offsets.items()):
         if len(kept) == _PIECE_OFFSETS:
@@ -355,7 +340,7 @@ def _kept(offsets: OffsetsOfGroup) -> Iterator[list[KeptOffset]]:
 
 
 def _load(offsets: OffsetsOfGroup, kept: Iterable[KeptOffset]) -> int:
-    """Add offsets of a snapshot, and return their size."""
+    """Add offsets from a snapshot, and return their size."""
     size = 0
     for entry in kept:
         stored = StoredOffset.from_committed(

@@ -1,4 +1,4 @@
-"""Settings of groups, with Kafka's keys."""
+"""The settings of groups, with Kafka's keys."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +15,7 @@ _MINUTE_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """Bounds and delays of groups. Names end in the unit; `group_max_size` counts members. Raises SettingsError."""
+    """Bounds and delays of groups. Names end with the unit; `group_max_size` counts members. Raises SettingsError."""
 
     group_min_session_timeout_ms: int = setting(
         "group.min.session.timeout.ms",
@@ -46,7 +46,7 @@ class GroupSettings:
     offset_metadata_max_bytes: int = setting(
         "offset.metadata.max.bytes",
         4096,
-        "The maximum number of bytes of text that a consumer may commit with an offset.",
+        "The maximum number of bytes of metadata that a consumer may commit with an offset.",
         most=LARGEST_INT,
     )
     offsets_retention_minutes: int = setting(
@@ -73,15 +73,15 @@ class GroupSettings:
     principal_max_percent: int = setting(
         "principal.max.percent",
         50,
-        "The share that one principal may use of groups.max.bytes, of the bytes of transactional ids, and of the "
-        "partitions of a cluster. The anonymous principal may use all of them if it is the only principal.",
+        "The percentage of groups.max.bytes, of the space for transactional ids, and of the cluster's partitions that "
+        "a single principal may use. If the anonymous principal is the only one, it may use all of them.",
         least=1,
         most=100,
     )
 
-    # The bytes of the members' metadata, and those of their assignments: in JoinGroup and SyncGroup for a classic
-    # group, in the subscriptions for a consumer group (KIP-848). Kafka keeps a generation in one record, so its bound
-    # for a classic group is max.message.bytes, which 500 members that name 200 topics each exceed.
+    # Bounds the members' metadata, and separately their assignments: in JoinGroup and SyncGroup for a classic group, in
+    # subscriptions for a consumer group (KIP-848). Kafka keeps a classic generation in one record, so its bound is
+    # max.message.bytes, which 500 members that name 200 topics each exceed.
     member_metadata_max_bytes: int = 1 << 20
     group_metadata_max_bytes: int = 64 << 20
     # For consumer groups (KIP-848), whose members do not choose these. A group config overrides them.
@@ -91,7 +91,7 @@ class GroupSettings:
     new_member_join_timeout_ms: int = 5 * _MINUTE_MS
 
     def share_of(self, most: int) -> int:
-        """Return how much of a bound one principal may use."""
+        """Return how much of a bound a single principal may use."""
         return most * self.principal_max_percent // 100
 
     def __post_init__(self) -> None:

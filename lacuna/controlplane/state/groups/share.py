@@ -1,9 +1,8 @@
-"""Share groups as the journal keeps them (KIP-932): members like those of consumer groups, and share partitions.
+"""Share groups as stored in the journal (KIP-932): members like those of consumer groups, and share partitions.
 
-A share partition is the progress of one group in one partition: runs of offsets that were acquired, from its start
-offset, which is the first unfinished one, up to its end offset. Offsets without a run between these two are holes, for
-example where a transaction was aborted. Only replay changes a share partition. Decisions create new runs, and journal
-them.
+A share partition is a group's progress in one partition: runs of offsets that have been acquired, between its start
+offset, the first unfinished one, and its end offset. Offsets between these two without a run are holes, for example
+where a transaction was aborted. Only replay changes a share partition; decisions create new runs and journal them.
 """
 
 from bisect import bisect_right
@@ -27,9 +26,7 @@ SIZE_OF_RUN: Final = 160
 
 
 class RecordState(IntEnum):
-    """The states of records, with Kafka's numbers. Archiving records wait to be written to the group's dead-letter
-    queue (KIP-1191).
-    """
+    """The states of records, with Kafka's numbers. Archiving records wait for their dead letters (KIP-1191)."""
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -43,10 +40,9 @@ FINAL: Final = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The offsets [first_offset, end_offset), which have one state. A member holds acquired records until a given time.
+    """The offsets [first_offset, end_offset), which share one state. Acquired records are held for a limited time.
 
-    `is_rejected` tells why archiving records were given up: because a member rejected them, or else because they were
-    delivered too often.
+    `is_rejected` records why archiving records were given up: a member rejected them, or they were delivered too often.
     """
 
     first_offset: int
@@ -59,11 +55,10 @@ class Run:
 
     @property
     def is_final(self) -> bool:
-        """Whether the records will not be delivered again."""
+        """Whether the records will never be delivered again."""
         return self.state in FINAL
 
     def cut(self, first_offset: int, end_offset: int) -> "Run":
-        """Return the part within [first_offset, end_offset)."""
         first, end = max(self.first_offset, first_offset), min(self.end_offset, end_offset)
         return (
             self
@@ -72,21 +67,18 @@ class Run:
         )
 
     def follows(self, other: "Run") -> bool:
-        """Whether this run directly continues another, so that the two form one run."""
+        """Whether this run directly continues the other one, so that the two can become one run."""
         return other.end_offset == self.first_offset and self.fate == other.fate
 
     @property
     def fate(self) -> tuple[object, ...]:
-        """Everything but the offsets. Once the state is final, it no longer matters how often and to whom the records
-        were delivered.
-        """
+        """Everything but the offsets. In a final state, past deliveries no longer matter."""
         if self.is_final:
             return (self.state,)
         held = self.member_id, self.locked_until_ms
         return self.state, self.delivery_count, *held, self.is_rejected
 
     def record(self) -> ShareRun:
-        """Return the message that journal records hold."""
         return ShareRun(
             first_offset=self.first_offset,
             end_offset=self.end_offset,
@@ -99,7 +91,6 @@ class Run:
 
     @classmethod
     def of(cls, record: ShareRun) -> "Run":
-        """Read the message that journal records hold."""
         return cls(
             record.first_offset,
             record.end_offset,
@@ -112,7 +103,7 @@ class Run:
 
 
 def overlapping(runs: Sequence[Run], first_offset: int, end_offset: int) -> Iterator[Run]:
-    """Yield the parts of runs within [first_offset, end_offset), in order."""
+    """Yield the parts of ordered runs within [first_offset, end_offset)."""
     index = bisect_right(runs, first_offset, key=lambda run: run.end_offset)
     while index < len(runs) and runs[index].first_offset < end_offset:
         yield runs[index].cut(first_offset, end_offset)
@@ -120,9 +111,7 @@ def overlapping(runs: Sequence[Run], first_offset: int, end_offset: int) -> Iter
 
 
 def painted(runs: Sequence[Run], changed: Sequence[Run]) -> list[Run]:
-    """Return the runs overlaid with `changed`, which takes precedence. Both are ordered. Neighbours that differ only in
-    their offsets become one run.
-    """
+    """Return the runs overlaid with `changed`; both are ordered. Neighbours that differ only in offsets are joined."""
     result: list[Run] = []
     index = 0
     for new in changed:
@@ -154,10 +143,10 @@ def _append(runs: list[Run], run: Run) -> None:
 
 @dataclass(slots=True)
 class SharePartition:
-    """The progress of a group in one partition. Everything before `start_offset` is finished.
+    """A group's progress in one partition. Everything before `start_offset` is finished.
 
-    Two fields are derived from the runs: when the first lock ends (None if there is no lock), and whether records wait
-    for the dead-letter queue.
+    Two fields are derived from the runs: when the first lock ends, or None without locks, and whether records wait for
+    the dead-letter queue.
     """
 
     start_offset: int = NO_OFFSET
@@ -172,7 +161,6 @@ class SharePartition:
         return sum(run.end_offset - run.first_offset for run in self.runs)
 
     def apply(self, step: SharePartitionStep) -> None:
-        """Apply one step."""
         changed = [Run.of(record) for record in step.runs]
         runs = changed if step.is_reset else painted(self.runs, changed)
         self.start_offset, self.end_offset = step.start_offset, step.end_offset
@@ -185,13 +173,13 @@ class SharePartition:
         self.has_dead_letters = any(run.state is RecordState.ARCHIVING for run in runs)
 
     def hold_back(self, latest_ms: int) -> None:
-        """Make locks that would end after `latest_ms` end then."""
+        """End at `latest_ms` any locks that would end later."""
         self._keep(
             [replace(run, locked_until_ms=min(run.locked_until_ms, latest_ms)) for run in self.runs]
         )
 
     def step(self, key: PartitionKey) -> SharePartitionStep:
-        """Return everything as one step, for a snapshot."""
+        """Return the whole share partition as one step, for a snapshot."""
         return SharePartitionStep(
             partition=named(key),
             start_offset=self.start_offset,
@@ -202,7 +190,7 @@ class SharePartition:
 
 
 def settled(runs: Sequence[Run], end_offset: int) -> int:
-    """Return where a share partition with these runs begins: at the first record that is not finished."""
+    """Return where a share partition with these runs begins: at the first unfinished record."""
     return next((run.first_offset for run in runs if not run.is_final), end_offset)
 
 
@@ -217,11 +205,10 @@ class ShareGroup:
 
     @property
     def state(self) -> str:
-        """Kafka's name of the group's state."""
+        """The group's state, with Kafka's name."""
         return "Stable" if self.group.members else "Empty"
 
     def apply(self, steps: Iterable[SharePartitionStep]) -> None:
-        """Apply steps of share partitions."""
         for step in steps:
             key = key_of(step.partition)
             before = self.partitions.get(key)
@@ -242,11 +229,10 @@ class ShareGroup:
 
     @property
     def size(self) -> int:
-        """The approximate size of the share partitions in bytes."""
         return SIZE_OF_RUN * (len(self.partitions) + self.run_count)
 
     def pieces(self) -> Iterator[SharePartitionsStep]:
-        """Yield the share partitions as steps, for a snapshot. Equal states give equal messages."""
+        """Yield the share partitions as steps for a snapshot; equal states yield equal messages."""
         for key, partition in sorted(self.partitions.items()):
             yield SharePartitionsStep(
                 group_id=self.group.group_id, partitions=[partition.step(key)]

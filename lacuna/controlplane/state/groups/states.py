@@ -4,8 +4,6 @@ from enum import StrEnum
 
 
 class GroupState(StrEnum):
-    """The state of a classic group."""
-
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"  # members are joining
     COMPLETING_REBALANCE = "CompletingRebalance"  # waiting for the leader's assignment
@@ -32,7 +30,7 @@ REBALANCEABLE = frozenset(
 
 
 class IllegalTransitionError(Exception):
-    """A transition that the table does not list, which indicates a bug in Lacuna."""
+    """A transition is not in the table, which indicates a bug in Lacuna."""
 
     def __init__(self, group_id: str, source: GroupState, target: GroupState) -> None:
         super().__init__(f"group {group_id!r} cannot go from {source} to {target}")

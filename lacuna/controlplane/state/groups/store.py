@@ -1,4 +1,4 @@
-"""All groups and their offsets: the durable and the volatile state."""
+"""All groups and their offsets, both durable and volatile state."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -35,7 +35,7 @@ class Groups:
     """All groups and offsets. Each group is a classic, consumer, share or streams group.
 
     `generations` (of classic groups), `consumers`, `shares`, `streams`, `offsets` and `configs` (group id → configs set
-    on it, even if there is no such group) are durable, and only replays change them. `live`, `live_consumers` (also of
+    on it, even if there is no such group) are durable, and only replay changes them. `live`, `live_consumers` (also for
     share groups), `live_streams`, `locks`, `dying`, `buriers`, `shared` and the cache of `resolver` are volatile.
     """
 
@@ -50,13 +50,13 @@ class Groups:
     live_consumers: dict[str, LiveConsumerGroup] = field(default_factory=dict)
     live_streams: dict[str, LiveStreamsGroup] = field(default_factory=dict)
     resolver: Resolver = field(default_factory=Resolver)
-    #: The numbers of share groups' records by what was decided about them, for metrics.
+    #: Counts of share groups' records by the decision about them, for metrics.
     shared: Counter[str] = field(default_factory=Counter)
     #: When the first lock of each share group ends.
     locks: Deadlines[str] = field(default_factory=Deadlines)
     #: Share groups with records that wait for their dead-letter queue.
     dying: set[str] = field(default_factory=set)
-    #: For each share group, the session that writes its dead letters, and until when, so that two agents do not write
+    #: The session that has reserved each share group's dead letters, and until when, so that two agents do not write
     #: the same letters. Groups with later times are planned after the others.
     buriers: dict[str, tuple[object, int]] = field(default_factory=dict)
     # Derived from the above: the bytes of each group without its offsets, and of all groups.
@@ -70,16 +70,15 @@ class Groups:
 
     @property
     def owners(self) -> Owners[str]:
-        """The owners of the groups."""
         return self.offsets.owners
 
     def payer(self, group_id: str, principal: str) -> str:
-        """Return the principal that is charged for `principal`'s data in a group."""
+        """Return the principal that is charged for data that `principal` stores in a group."""
         joined = self.live.owners.payer(group_id, principal)
         return self.owners.payer(group_id, joined)
 
     def has_room(self, group_id: str, more: int, principal: str) -> bool:
-        """Whether a principal can store this many more bytes in a group."""
+        """Whether `principal` may store `more` additional bytes in a group."""
         most = self.settings.groups_max_bytes
         if more <= 0:
             return True
@@ -91,7 +90,7 @@ class Groups:
         return is_alone or charged + more <= self.settings.share_of(most)
 
     def weigh(self, group_id: str) -> None:
-        """Recount the bytes of a changed group."""
+        """Recount the bytes of a group after a change."""
         generation, consumers = self.generations.get(group_id), self.consumers.get(group_id)
         configs, share = self.configs.get(group_id), self.shares.get(group_id)
         size = 0 if generation is None else generation.ByteSize()
@@ -133,7 +132,7 @@ class Groups:
             self.live.asleep.discard(group_id)
 
     def take_step(self, step: ConsumerGroupStep) -> None:
-        """Apply one step to a group, which is a consumer group from now on."""
+        """Apply a step to a group, which is a consumer group from now on."""
         group = self.consumers.get(step.group_id)
         if group is None:
             group = self.consumers[step.group_id] = ConsumerGroup(group_id=step.group_id)
@@ -144,7 +143,7 @@ class Groups:
         self.weigh(step.group_id)
 
     def take_share_step(self, step: ConsumerGroupStep) -> None:
-        """Apply one step of the members of a share group, which is created if necessary."""
+        """Apply a step to the members of a share group, which is created if necessary."""
         share = self.shares.get(step.group_id)
         if share is None:
             share = ShareGroup(ConsumerGroup(group_id=step.group_id))
@@ -153,7 +152,7 @@ class Groups:
         self.weigh(step.group_id)
 
     def take_streams_step(self, step: StreamsGroupStep) -> None:
-        """Apply one step to a group, which is a streams group from now on."""
+        """Apply a step to a group, which is a streams group from now on."""
         group = self.streams.get(step.group_id)
         if group is None:
             group = self.streams[step.group_id] = StreamsGroup(group_id=step.group_id)
@@ -164,16 +163,13 @@ class Groups:
         self.weigh(step.group_id)
 
     def take_records_step(self, step: SharePartitionsStep) -> None:
-        """Apply changes of share partitions."""
         share = self.shares[step.group_id]
         share.apply(step.partitions)
         self.watch(step.group_id)
         self.weigh(step.group_id)
 
     def watch(self, group_id: str) -> None:
-        """Record when the first lock of a share group ends, and whether records of the group wait for its dead-letter
-        queue.
-        """
+        """Note when a share group's first lock ends, and whether its records wait for the dead-letter queue."""
         share = self.shares.get(group_id)
         partitions = share.partitions.values() if share is not None else ()
         if any(each.has_dead_letters for each in partitions):
@@ -188,7 +184,6 @@ class Groups:
             self.locks.discard(group_id)
 
     def set_configs(self, group: GroupConfigs) -> None:
-        """Replace all configs of a group."""
         if group.configs:
             self.configs[group.group_id] = dict(group.configs)
         else:
@@ -196,7 +191,7 @@ class Groups:
         self.weigh(group.group_id)
 
     def forget(self, group_id: str) -> None:
-        """Remove a group of any kind, but not its committed offsets."""
+        """Remove a group of any kind, but keep its committed offsets."""
         self.generations.pop(group_id, None)
         self.consumers.pop(group_id, None)
         self.shares.pop(group_id, None)
@@ -209,11 +204,11 @@ class Groups:
         self.weigh(group_id)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """Commit or drop a producer's pending offsets. Part of replaying the outcome."""
+        """Commit or drop a producer's pending offsets when the outcome is replayed."""
         self.offsets.end_transaction(producer_id, committed)
 
     def forget_topics(self, names: Mapping[bytes, str], now_ms: int) -> None:
-        """Drop all offsets and share partitions of deleted topics (S6). Part of replaying the deletion."""
+        """Drop all offsets and share partitions of deleted topics, when the deletion is replayed (S6)."""
         self.offsets.forget_topics(names, now_ms)
         for group_id, share in self.shares.items():
             if share.forget_topics(names.keys()):
@@ -221,7 +216,7 @@ class Groups:
                 self.weigh(group_id)
 
     def hold_back(self, now_ms: int) -> None:
-        """After the clock was set back to `now_ms`, move all later times to `now_ms`."""
+        """Move times after `now_ms` to `now_ms`, because the clock was set back."""
         for generation in self.generations.values():
             generation.written_at_ms = min(generation.written_at_ms, now_ms)
         self.offsets.hold_back(now_ms)
@@ -235,7 +230,7 @@ class Groups:
     # For replay and for decisions.
 
     def forget_token(self, token: int) -> None:
-        """Drop a parked command whose caller no longer waits. Its member stays until its session ends."""
+        """Forget a parked command whose caller no longer waits. Its member stays until its session ends."""
         self.live.parked.discard(token)
 
     def exists(self, group_id: str) -> bool:
@@ -248,30 +243,27 @@ class Groups:
         )
 
     def is_modern(self, group_id: str) -> bool:
-        """Whether a group is a consumer, share or streams group."""
         return group_id in self.consumers or group_id in self.shares or group_id in self.streams
 
     def members_of(self, group_id: str) -> Collection[str]:
-        """Return the members of a consumer, share or streams group."""
         share = self.shares.get(group_id)
         consumer = self.consumers.get(group_id) if share is None else share.group
         found = consumer or self.streams.get(group_id)
         return () if found is None else found.members.keys()
 
     def group_ids(self) -> set[str]:
-        """Return the ids of all groups."""
         modern = {*self.consumers, *self.shares, *self.streams}
         return {*self.live.groups, *self.generations, *modern, *self.offsets.group_ids()}
 
     def find(self, group_id: str, now_ms: int) -> LiveGroup | None:
-        """Return a classic group, loaded from its generation if necessary, or None if there is no such group."""
+        """Return a classic group, loading its generation if necessary, or None if it does not exist."""
         is_live = group_id in self.live.groups
         if is_live or (not self.is_modern(group_id) and self.exists(group_id)):
             return self.open(group_id, now_ms)
         return None
 
     def open(self, group_id: str, now_ms: int) -> LiveGroup:
-        """Return a classic group, loaded from its generation or created if necessary."""
+        """Return a classic group, loading its generation or creating it if necessary."""
         group = self.live.groups.get(group_id)
         if group is None:
             generation = self.generations.get(group_id)
@@ -287,9 +279,7 @@ class Groups:
         return group
 
     def open_consumer(self, group: ConsumerGroup, now_ms: int) -> LiveConsumerGroup:
-        """Return the deadlines of a consumer or share group, and set full deadlines if the group was restored from the
-        journal.
-        """
+        """Return the deadlines of a consumer or share group, in full if it was restored from the journal."""
         live = self.live_consumers.get(group.group_id)
         if live is None:
             timeout_ms = self.session_timeout_ms(group.group_id)
@@ -300,7 +290,7 @@ class Groups:
         return live
 
     def session_timeout_ms(self, group_id: str) -> int:
-        """Return how long a member of a consumer or share group may send no heartbeat before it is removed."""
+        """Return the session timeout of a consumer or share group in milliseconds."""
         if group_id in self.shares:
             return self.number(group_id, SHARE_SESSION_TIMEOUT)
         return self.consumer_session_timeout_ms(group_id)
@@ -310,21 +300,20 @@ class Groups:
         return self.configs.get(group_id, {}).get(name, GROUP_CONFIGS[name].default)
 
     def number(self, group_id: str, name: str) -> int:
-        """Return a numeric config of a group, or its default."""
         return int(self.config(group_id, name))
 
     def consumer_session_timeout_ms(self, group_id: str) -> int:
-        """Return how long a member with the consumer protocol may send no heartbeat before it is removed."""
+        """Return the session timeout for members with the consumer protocol, in milliseconds."""
         own = self.configs.get(group_id, {}).get(SESSION_TIMEOUT)
         return self.settings.consumer_session_timeout_ms if own is None else int(own)
 
     def consumer_heartbeat_interval_ms(self, group_id: str) -> int:
-        """Return how often a member with the consumer protocol should send heartbeats."""
+        """Return the heartbeat interval for members with the consumer protocol, in milliseconds."""
         own = self.configs.get(group_id, {}).get(HEARTBEAT_INTERVAL)
         return self.settings.consumer_heartbeat_interval_ms if own is None else int(own)
 
     def pieces(self) -> Iterator[GroupsSnapshot]:
-        """Yield all durable state in messages that together form a snapshot. Equal states give equal messages."""
+        """Yield all durable state as messages that form a snapshot; equal states yield equal messages."""
         for group_id, principal in sorted(self.owners.of.items()):
             yield GroupsSnapshot(owners={group_id: principal})
         for _, generation in sorted(self.generations.items()):
@@ -342,9 +331,7 @@ class Groups:
         yield from self.offsets.pieces()
 
     def load(self, piece: GroupsSnapshot) -> None:
-        """Add the content of a piece of a snapshot. Session timeouts restart when a group is first used, or at the
-        first tick (S26).
-        """
+        """Add a piece of a snapshot. Session timeouts restart at a group's first use, or at the first tick (S26)."""
         for group_id, principal in piece.owners.items():
             self.owners.own(group_id, principal)
         self.offsets.load(piece)

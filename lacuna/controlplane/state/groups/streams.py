@@ -1,8 +1,8 @@
-"""Streams groups as the journal keeps them (KIP-1071), a draft of a group's next step, and its volatile part.
+"""Streams groups as stored in the journal (KIP-1071), a draft of a group's next step, and its volatile part.
 
 A task is one partition of a subtopology. A member runs active tasks, and keeps copies of their state in standby and
-warm-up tasks. `StreamsGroup.apply` is for replay, which is the only way to change a group. A decision works on a
-`StreamsDraft`, and journals the difference.
+warm-up tasks. Only replay changes a group, by `StreamsGroup.apply`. A decision works on a `StreamsDraft`, and journals
+the difference.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ class StreamsGroupState(StrEnum):
 
 
 class TaskState(StrEnum):
-    """A member's progress towards its target."""
+    """How far a member has progressed towards its target."""
 
     STABLE = "Stable"
     UNREVOKED = "UnrevokedTasks"  # it has tasks that it must give up first
@@ -56,7 +56,7 @@ class TaskState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """The tasks of a member by role. Active tasks have the assignment epoch in which the member received them."""
+    """A member's tasks by role. Active tasks have the assignment epoch in which the member received them."""
 
     active: Mapping[Task, int] = field(default_factory=dict)
     standby: frozenset[Task] = frozenset()
@@ -67,20 +67,18 @@ class Tasks:
 
     @property
     def roles(self) -> tuple[frozenset[Task], frozenset[Task], frozenset[Task]]:
-        """The active, standby and warm-up tasks, without epochs."""
         return frozenset(self.active), self.standby, self.warmup
 
     def shares(self, other: "Tasks") -> bool:
-        """Whether any task has the same role in both sets of tasks."""
+        """Whether the two have any task in the same role."""
         pairs = zip(self.roles, other.roles, strict=True)
         return any(not one.isdisjoint(another) for one, another in pairs)
 
     def is_within(self, other: "Tasks") -> bool:
-        """Whether every task has the same role in the other set of tasks."""
+        """Whether `other` contains all of these tasks in the same roles."""
         return all(one <= another for one, another in zip(self.roles, other.roles, strict=True))
 
     def joined(self, other: "Tasks") -> "Tasks":
-        """Return the union of both sets of tasks."""
         return Tasks(
             {**self.active, **other.active},
             self.standby | other.standby,
@@ -88,7 +86,7 @@ class Tasks:
         )
 
     def to_record(self) -> StreamsTasks:
-        """Return the message; equal tasks give equal messages."""
+        """Return the message for journal records; equal tasks give equal messages."""
         active = []
         for subtopology_id, partitions in by_subtopology(self.active):
             epochs = [self.active[subtopology_id, each] for each in partitions]
@@ -100,7 +98,7 @@ class Tasks:
 
     @classmethod
     def from_record(cls, record: StreamsTasks) -> "Tasks":
-        """Read the message. Tasks that a member declares have no epochs."""
+        """Read tasks from a message. Tasks that a member declares have no epochs."""
         active: dict[Task, int] = {}
         for row in record.active:
             epochs = row.epochs or [0] * len(row.partitions)
@@ -113,7 +111,7 @@ NO_TASKS: Final = Tasks()
 
 
 def by_subtopology(tasks: Iterable[Task]) -> Iterator[tuple[str, list[int]]]:
-    """Yield the partitions of each subtopology's tasks, sorted."""
+    """Yield each subtopology with the sorted partitions of its tasks."""
     found: dict[str, list[int]] = {}
     for subtopology_id, partition in sorted(tasks):
         found.setdefault(subtopology_id, []).append(partition)
@@ -133,7 +131,7 @@ def _tasks_of(rows: Iterable[TaskIds]) -> frozenset[Task]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """What a member declares about itself. A string is empty if the member did not declare it."""
+    """What a member declares about itself. Strings that it does not declare are empty."""
 
     group_instance_id: str = ""
     rack_id: str = ""
@@ -147,13 +145,11 @@ class Metadata:
 
     @property
     def size(self) -> int:
-        """The approximate size of the metadata in bytes."""
         texts = (self.group_instance_id, self.rack_id, self.client_id, self.client_host)
         tags = sum(len(key) + len(value) for key, value in self.client_tags)
         return sum(map(len, texts)) + len(self.process_id) + len((self.endpoint or ("",))[0]) + tags
 
     def to_record(self) -> StreamsMetadata:
-        """Return the message that journal records hold."""
         record = StreamsMetadata(
             group_instance_id=self.group_instance_id,
             rack_id=self.rack_id,
@@ -171,7 +167,6 @@ class Metadata:
 
     @classmethod
     def from_record(cls, record: StreamsMetadata) -> "Metadata":
-        """Read the message that journal records hold."""
         return cls(
             group_instance_id=record.group_instance_id,
             rack_id=record.rack_id,
@@ -191,7 +186,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Current:
-    """The epochs and state of a member, and its tasks: assigned ones, and ones to give up."""
+    """A member's epochs and state, and its tasks: assigned ones, and ones to give up."""
 
     member_epoch: int = JOINING_EPOCH
     previous_member_epoch: int = JOINING_EPOCH
@@ -200,7 +195,6 @@ class Current:
     revoking: Tasks = NO_TASKS
 
     def to_record(self) -> StreamsCurrent:
-        """Return the message that journal records hold."""
         return StreamsCurrent(
             member_epoch=self.member_epoch,
             previous_member_epoch=self.previous_member_epoch,
@@ -211,7 +205,6 @@ class Current:
 
     @classmethod
     def from_record(cls, record: StreamsCurrent) -> "Current":
-        """Read the message that journal records hold."""
         return cls(
             member_epoch=record.member_epoch,
             previous_member_epoch=record.previous_member_epoch,
@@ -223,27 +216,24 @@ class Current:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One member. It is immutable; a change creates a new one."""
-
     member_id: str
     metadata: Metadata = field(default_factory=Metadata)
     target: Tasks = NO_TASKS
     current: Current = field(default_factory=Current)
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
-        """Whether the member holds exactly its target of this assignment epoch."""
+        """Whether the member holds exactly its target for this assignment epoch."""
         current = self.current
         return current.state is TaskState.STABLE and current.member_epoch == assignment_epoch
 
     @property
     def size(self) -> int:
-        """The approximate size of the member in bytes, without its id."""
         current = self.current
         count = len(self.target) + len(current.assigned) + len(current.revoking)
         return self.metadata.size + _SIZE_OF_TASK * count
 
     def to_record(self, before: "Member | None" = None) -> StreamsMember:
-        """Return the message that journal records hold, with all parts or only those that differ from `before`."""
+        """Return the message for journal records, with all parts or only those that differ from `before`."""
         record = StreamsMember(member_id=self.member_id)
         if before is None or self.metadata != before.metadata:
             record.metadata.CopyFrom(self.metadata.to_record())
@@ -255,7 +245,7 @@ class Member:
 
     @classmethod
     def from_record(cls, record: StreamsMember, before: "Member | None" = None) -> "Member":
-        """Read the message that journal records hold. Missing parts are taken from `before`."""
+        """Read the message from a journal record. Missing parts are taken from `before`."""
         member = before or cls(member_id=record.member_id)
         if record.HasField("metadata"):
             member = replace(member, metadata=Metadata.from_record(record.metadata))
@@ -267,7 +257,7 @@ class Member:
 
 
 def required_topics(topology: StreamsTopology) -> tuple[str, ...]:
-    """Return the names of all topics that a topology reads, or that belong to it, sorted."""
+    """Return the names of all topics that a topology reads or owns, sorted."""
     names: set[str] = set()
     for each in topology.subtopologies:
         names.update(each.source_topics)
@@ -277,7 +267,7 @@ def required_topics(topology: StreamsTopology) -> tuple[str, ...]:
 
 
 def source_topics(topology: StreamsTopology) -> dict[str, str]:
-    """Return the topics that tasks read, each with its subtopology's id."""
+    """Map the topics that tasks read to the ids of their subtopologies."""
     found: dict[str, str] = {}
     for each in topology.subtopologies:
         found.update(dict.fromkeys(each.source_topics, each.subtopology_id))
@@ -288,7 +278,7 @@ def source_topics(topology: StreamsTopology) -> dict[str, str]:
 
 @dataclass(slots=True, kw_only=True)
 class StreamsGroup:
-    """The durable state of one group. `topics` are the existing topics of its topology as of its current epoch."""
+    """The durable state of a group. `topics` are the existing topics of its topology as of its current epoch."""
 
     group_id: str
     # As in Kafka, the first assignment has epoch 2. A member whose assignment is delayed has epoch 1.
@@ -314,17 +304,14 @@ class StreamsGroup:
 
     @property
     def topology_epoch(self) -> int:
-        """The epoch of the group's topology."""
         return NO_TOPOLOGY if self.topology is None else self.topology.epoch
 
     @property
     def size(self) -> int:
-        """The approximate size of the members and the topology in bytes."""
         return self.members_size + self.topology_size + len(self.description)
 
     @property
     def state(self) -> StreamsGroupState:
-        """The group's progress towards its target assignment."""
         if not self.members:
             return StreamsGroupState.EMPTY
         if self.topology_epoch != self.validated_epoch:
@@ -336,11 +323,11 @@ class StreamsGroup:
         return StreamsGroupState.RECONCILING
 
     def processes(self, role: int, task: Task) -> set[str]:
-        """Return the processes of the members that have a task in a role, or are giving it up."""
+        """Return the processes of the members that have a task in this role, or are giving it up."""
         return {self.members[each].metadata.process_id for each in self.holders[role].get(task, ())}
 
     def apply(self, step: StreamsGroupStep) -> None:
-        """Apply one step. A step that holds a whole group can be applied to an empty group."""
+        """Apply a step. A step with a whole group can be applied to an empty one."""
         self.group_epoch = step.group_epoch
         self.assignment_epoch = step.assignment_epoch
         self.validated_epoch = step.validated_epoch
@@ -365,7 +352,7 @@ class StreamsGroup:
             self.description = step.described.description
 
     def to_step(self) -> StreamsGroupStep:
-        """Return the whole group as one step; equal groups give equal bytes."""
+        """Return the whole group as one step; equal groups yield equal bytes."""
         step = self.head()
         step.members.extend(each.to_record() for _, each in sorted(self.members.items()))
         step.topics.CopyFrom(topics_record(self.topics))
@@ -376,7 +363,7 @@ class StreamsGroup:
         return step
 
     def head(self) -> StreamsGroupStep:
-        """Return a step that changes nothing."""
+        """Return a step that only restates the group's own fields."""
         return StreamsGroupStep(
             group_id=self.group_id,
             group_epoch=self.group_epoch,
@@ -416,9 +403,9 @@ class StreamsGroup:
 
 
 class StreamsDraft:
-    """A streams group while a decision changes it. Its members are copied at the first change.
+    """A streams group under change by a decision. Its members are copied at the first change.
 
-    `base` stays unchanged, and is None if there is no group yet.
+    `base` stays unchanged, and is None if there was no streams group.
     """
 
     def __init__(self, group_id: str, base: StreamsGroup | None) -> None:
@@ -433,7 +420,6 @@ class StreamsDraft:
 
     @property
     def group_id(self) -> str:
-        """The group's id."""
         return self.group.group_id
 
     @property
@@ -443,7 +429,7 @@ class StreamsDraft:
 
     @property
     def growth(self) -> int:
-        """By how many bytes the members and the topology have grown so far."""
+        """The number of bytes by which the members and the topology have grown so far."""
         grown = sum(
             (self.members[each].size if each in self.members else 0)
             - (self.group.members[each].size if each in self.group.members else 0)
@@ -453,7 +439,7 @@ class StreamsDraft:
         return grown + (self.topology.ByteSize() if is_new and self.topology is not None else 0)
 
     def put(self, member: Member) -> None:
-        """Add a member, or replace the one with its id."""
+        """Add or replace a member."""
         if self.members.get(member.member_id) is member:
             return
         self._note(member.member_id)
@@ -462,7 +448,7 @@ class StreamsDraft:
             self.static_members[member.metadata.group_instance_id] = member.member_id
 
     def remove(self, member_id: str) -> None:
-        """Remove a member. Its tasks become free when the step is applied."""
+        """Remove a member, whose tasks become free when the step is applied."""
         self._note(member_id)
         instance_id = self.members.pop(member_id).metadata.group_instance_id
         if self.static_members.get(instance_id) == member_id:
@@ -474,7 +460,7 @@ class StreamsDraft:
         self._changed[member_id] = None
 
     def retarget(self, targets: Mapping[str, Tasks]) -> None:
-        """Give each member its target for the group's epoch: the one under its id in `targets`, or an empty one."""
+        """Give each member its target from `targets`, or an empty one, for the group's epoch."""
         for member_id, member in list(self.members.items()):
             target = targets.get(member_id, NO_TASKS)
             if target != member.target:
@@ -482,7 +468,7 @@ class StreamsDraft:
         self.step.assignment_epoch = self.step.group_epoch
 
     def to_step(self) -> StreamsGroupStep | None:
-        """Return the step that leads from the base to this draft, or None if nothing changed."""
+        """Return the step from the base to this draft, or None if nothing has changed."""
         step = self.step
         for member_id in self._changed:
             before, member = self.group.members.get(member_id), self.members.get(member_id)
@@ -508,10 +494,9 @@ class Subtopology(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configured:
-    """The result of configuring a topology for the cluster's topics: subtopologies by id, or a problem with one of
-    Kafka's statuses.
+    """A topology configured for the cluster's topics: subtopologies by id, or a problem with one of Kafka's statuses.
 
-    `topology` has the partition counts of internal topics. `missing` are those that the coordinator is to create.
+    `topology` contains the partition counts of internal topics. The coordinator is to create those in `missing`.
     """
 
     topology: StreamsTopology
@@ -522,7 +507,7 @@ class Configured:
 
 @dataclass(slots=True)
 class LiveStreamsGroup(LiveConsumerGroup):
-    """The deadlines of a streams group, and the progress that members report for their tasks."""
+    """The deadlines of a streams group, and the progress with tasks that its members report."""
 
     #: Member id → changelog offsets of its tasks, and their ends.
     offsets: dict[str, tuple[dict[Task, int], dict[Task, int]]] = field(default_factory=dict)
@@ -534,13 +519,12 @@ class LiveStreamsGroup(LiveConsumerGroup):
     configured: Configured | None = None
 
     def begin(self, group: StreamsGroup, session_timeout_ms: int, now_ms: int) -> None:
-        """Set full deadlines for a group that was restored from the journal."""
         for member in group.members.values():
             self.set(member.member_id, Deadline.SESSION, now_ms + session_timeout_ms)
             self.follow_tasks(None, member, now_ms)
 
     def follow_tasks(self, before: Member | None, member: Member, now_ms: int) -> None:
-        """Start or clear a member's revocation deadline if its state has changed since `before`."""
+        """Start or clear a member's revocation deadline if its state has changed from `before`."""
         if before is not None and before.current == member.current:
             return
         is_away = member.current.member_epoch == LEAVING_STATIC_EPOCH
@@ -551,7 +535,6 @@ class LiveStreamsGroup(LiveConsumerGroup):
             self.clear(member.member_id, Deadline.REVOCATION)
 
     def forget(self, member_id: str) -> None:
-        """Remove everything kept for a member that left or was removed."""
         LiveConsumerGroup.forget(self, member_id)
         self.offsets.pop(member_id, None)
 

@@ -1,4 +1,4 @@
-"""DescribeGroups (of classic groups), ListGroups and DeleteGroups (of all kinds)."""
+"""DescribeGroups (classic groups), ListGroups and DeleteGroups (groups of all kinds)."""
 
 from typing import Final
 
@@ -35,7 +35,7 @@ STREAMS = "streams"
 
 
 def describe_groups(turn: Turn, command: DescribeGroups) -> Reply:
-    """Describe classic groups and their members. A group that does not exist is Dead, with GROUP_ID_NOT_FOUND."""
+    """Describe classic groups and their members. A missing group is Dead, with GROUP_ID_NOT_FOUND."""
     groups = until_full(command.group_ids, lambda group_id: _describe(turn, group_id))
     return Reply(groups_described=GroupsDescribed(groups=groups))
 
@@ -74,9 +74,7 @@ def _describe_member(group: LiveGroup, member: LiveMember) -> DescribedMember:
 
 
 def list_groups(turn: Turn, command: ListGroups) -> Reply:
-    """List the groups in one of the states and of one of the types, ignoring case. An empty list of states or types
-    matches all groups.
-    """
+    """List the groups that match one of the states and one of the types, ignoring case. An empty list matches all."""
     states = {state.lower() for state in command.states}
     types = {group_type.lower() for group_type in command.types}
     after = command.after if command.HasField("after") else None
@@ -108,9 +106,9 @@ def _list(turn: Turn, group_id: str) -> ListedGroup:
 
 
 def delete_groups(turn: Turn, command: DeleteGroups) -> Reply:
-    """Delete groups that have no members, with their offsets.
+    """Delete groups without members, along with their offsets.
 
-    Once about OFFSETS_PER_TICK offsets have been deleted, the other groups are skipped, and must be requested again.
+    After about OFFSETS_PER_TICK deleted offsets, the remaining groups are skipped and must be requested again.
     """
     deleted: set[str] = set()
     error_codes: list[ErrorCode] = []
@@ -140,7 +138,6 @@ def _delete(turn: Turn, group_id: str, deleted: set[str]) -> ErrorCode:
 
 
 def replay_group_deleted(state: State, record: GroupDeleted, now_ms: int) -> None:
-    """Remove a group of any kind with its offsets."""
     groups, group_id = state.groups, record.group_id
     groups.forget(group_id)
     groups.offsets.forget_group(group_id, state.topic_name, now_ms)

@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch and TxnOffsetCommit: checks who may commit (KIP-447 fences members), and reads offsets."""
+"""OffsetCommit, TxnOffsetCommit and OffsetFetch, with the checks that fence stale members (KIP-447)."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -38,9 +38,7 @@ _NO_OFFSET = -1
 
 @of_one_group
 def offset_commit(turn: Turn, command: OffsetCommit) -> Reply:
-    """Commit offsets. Only a commit without a generation can create its group; any other commit to a missing group gets
-    GROUP_ID_NOT_FOUND.
-    """
+    """Commit offsets. Without a generation, a missing group is created; otherwise, the error is GROUP_ID_NOT_FOUND."""
     group = turn.groups.find(command.group_id, turn.now_ms)
     error_code = _find_writer_error(turn, group, command)
     if error_code:
@@ -57,7 +55,7 @@ def offset_commit(turn: Turn, command: OffsetCommit) -> Reply:
 
 
 def commit_in_transaction(turn: Turn, command: TxnOffsetCommit) -> Reply:
-    """Store offsets as pending until the transaction's outcome. The caller has checked the transaction itself."""
+    """Store offsets as pending until the transaction ends. The caller has already checked the transaction."""
     if not command.group_id:
         return _refused(command.offsets, ErrorCode.INVALID_GROUP_ID)
     group = turn.groups.find(command.group_id, turn.now_ms)
@@ -79,7 +77,7 @@ def commit_in_transaction(turn: Turn, command: TxnOffsetCommit) -> Reply:
 def _find_writer_error(
     turn: Turn, group: LiveGroup | None, command: OffsetCommit | TxnOffsetCommit
 ) -> ErrorCode:
-    """Return an error code unless the sender may commit; `group` is the classic group, if the command names one."""
+    """Return an error code unless the sender may commit. `group` is the classic group of this id, if there is one."""
     if command.group_id in turn.groups.shares:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if isinstance(command, TxnOffsetCommit) and not _names_member(command):
@@ -123,9 +121,9 @@ def _find_consumer_writer_error(
 def _find_streams_writer_error(
     turn: Turn, group: StreamsGroup, command: OffsetCommit | TxnOffsetCommit
 ) -> ErrorCode:
-    """Return an error code unless a member may commit these offsets.
+    """Return an error code unless the member may commit these offsets.
 
-    A member whose epoch has grown since it sent the commit may still commit for tasks that it has had since then.
+    An earlier epoch is sufficient for tasks that the member has had ever since.
     """
     epoch = command.generation_id
     if epoch < 0 and not group.members:
@@ -148,9 +146,7 @@ def _find_streams_writer_error(
 
 
 def _names_member(command: TxnOffsetCommit) -> bool:
-    """Whether the command names a member. TxnOffsetCommit does so only since v3; earlier versions are fenced by the
-    producer's epoch.
-    """
+    """Whether the command names a member. Before v3, TxnOffsetCommit relies on the producer epoch for fencing."""
     return bool(command.generation_id >= 0 or command.member_id or command.group_instance_id)
 
 
@@ -160,10 +156,9 @@ def _find_epoch_error(
     member_epoch: int,
     offsets: Sequence[CommittedOffset] = (),
 ) -> ErrorCode:
-    """Return an error code unless the member's epoch is current, or there are no members and no epoch is given.
+    """Return an error code unless the epoch is current, or is absent and the group has no members.
 
-    To commit `offsets`, an earlier epoch is sufficient if the member has owned all their partitions since then
-    (KIP-1251).
+    An earlier epoch may commit `offsets` if the member has owned all their partitions ever since (KIP-1251).
     """
     if member_epoch < 0 and not group.members:
         return ErrorCode.NONE
@@ -183,9 +178,7 @@ def _find_epoch_error(
 
 
 def _is_standalone(group: LiveGroup, generation_id: int) -> bool:
-    """Whether the commit comes from an admin client or a consumer without group management, and there are no
-    members.
-    """
+    """Whether the group is empty, and the commit comes from an admin client or a standalone consumer."""
     return generation_id < 0 and group.state is GroupState.EMPTY
 
 
@@ -201,7 +194,7 @@ def _find_generation_error(group: LiveGroup, command: OffsetCommit | TxnOffsetCo
 def _sort_out(
     turn: Turn, command: OffsetCommit | TxnOffsetCommit
 ) -> tuple[list[CommittedOffset], list[int]]:
-    """Return the offsets that can be stored, and an error code for each offset that was sent."""
+    """Return the offsets that can be stored, and an error code for each offset in the command."""
     offsets = command.offsets
     has_room = _has_room(turn, command)
     error_codes = [_find_offset_error(turn, offset, has_room=has_room) for offset in offsets]
@@ -220,9 +213,7 @@ def _sort_out(
 
 
 def _replaced(turn: Turn, command: OffsetCommit | TxnOffsetCommit) -> OffsetsOfGroup:
-    """Return the stored offsets among which the command's offsets belong: the group's committed offsets, or those
-    staged in the producer's transaction.
-    """
+    """Return the stored offsets that the command updates: committed ones, or those staged in its transaction."""
     offsets = turn.groups.offsets
     if isinstance(command, TxnOffsetCommit):
         return offsets.pending.get(command.producer_id, {}).get(command.group_id, {})
@@ -239,7 +230,7 @@ def _has_room(turn: Turn, command: OffsetCommit | TxnOffsetCommit) -> bool:
 
 
 def _growth(turn: Turn, command: OffsetCommit | TxnOffsetCommit) -> int:
-    """Return the number of bytes by which the offsets exceed those that they replace."""
+    """Return by how many bytes the new offsets exceed the ones they replace."""
     kept = _replaced(turn, command)
     replaced = (kept.get(key_of(each.partition)) for each in command.offsets)
     before = sum(each.size for each in replaced if each is not None)
@@ -259,7 +250,7 @@ def _find_offset_error(turn: Turn, offset: CommittedOffset, *, has_room: bool) -
 def offset_fetch(turn: Turn, command: OffsetFetch) -> Reply:
     """Return committed offsets.
 
-    With require_stable, a partition whose offset an open transaction may replace gets UNSTABLE_OFFSET_COMMIT instead.
+    With require_stable, offsets that an open transaction may replace fail with UNSTABLE_OFFSET_COMMIT.
     """
     if sum(len(each.partitions) for each in command.groups) > MOST_AT_ONCE:
         raise MalformedCommand(f"one command may name at most {MOST_AT_ONCE} partitions")
@@ -276,9 +267,7 @@ def offset_fetch(turn: Turn, command: OffsetFetch) -> Reply:
 def _fetch_group(
     turn: Turn, entry: OffsetFetchGroup, require_stable: bool, most: int
 ) -> FetchedGroup:
-    """Return the requested offsets of a group, or at most `most` of its offsets if the command requests all
-    partitions.
-    """
+    """Return the requested offsets of a group, or at most `most` if the command requests all partitions."""
     if entry.group_id in turn.groups.shares:
         return FetchedGroup(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
     consumer = turn.groups.consumers.get(entry.group_id) or turn.groups.streams.get(entry.group_id)
@@ -323,12 +312,10 @@ def _refused(offsets: Iterable[CommittedOffset], error_code: ErrorCode) -> Reply
 
 
 def replay_offsets_written(state: State, record: OffsetsWritten, _now_ms: int) -> None:
-    """Commit offsets."""
     state.groups.offsets.write(record)
 
 
 def replay_txn_offsets_pended(state: State, record: TxnOffsetsPended, _now_ms: int) -> None:
-    """Store pending offsets."""
     state.groups.offsets.pend(record)
 
 

@@ -1,6 +1,6 @@
-"""Group configs: AlterConfigs, DescribeConfigs and ListConfigResources for the resource type GROUP.
+"""AlterConfigs, DescribeConfigs and ListConfigResources for groups.
 
-As in Kafka, a group need not exist to have configs, and its configs outlive it.
+As in Kafka, configs can be set on a group that does not exist, and outlive it.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 @of_one_group
 def alter_group_configs(turn: Turn, command: AlterGroupConfigs) -> Reply:
-    """Apply all changes or none. With `replaces_all`, configs that are not named are reset to their defaults."""
+    """Apply all changes or none. With `replaces_all`, all configs that are not named return to their defaults."""
     before = turn.groups.configs.get(command.group_id, {})
     configs = {} if command.replaces_all else before
     if not command.group_id:
@@ -50,7 +50,7 @@ def alter_group_configs(turn: Turn, command: AlterGroupConfigs) -> Reply:
     if not before and not turn.groups.has_room(command.group_id, size, turn.principal):
         return _refuse(
             ErrorCode.POLICY_VIOLATION,
-            "Groups use all of groups.max.bytes, or all of a principal's share of it: delete some groups.",
+            "Groups have used up groups.max.bytes, or a principal's share (principal.max.percent): delete some groups.",
         )
     if configs != before and not command.validate_only:
         record = GroupConfigs(group_id=command.group_id, configs=configs)
@@ -59,7 +59,7 @@ def alter_group_configs(turn: Turn, command: AlterGroupConfigs) -> Reply:
 
 
 def describe_group_configs(turn: Turn, command: DescribeGroupConfigs) -> Reply:
-    """Return the configs that were set on the named groups, or on all groups."""
+    """Return the configs set on the named groups, or on all groups."""
     kept = turn.groups.configs
     named: Iterable[str] = dict.fromkeys(command.group_ids)
     next_after = None
@@ -77,7 +77,6 @@ def _refuse(error_code: ErrorCode, message: str) -> Reply:
 
 
 def replay_group_configs_changed(state: State, record: GroupConfigs, _now_ms: int) -> None:
-    """Replace all configs of a group."""
     state.groups.set_configs(record)
 
 

@@ -1,4 +1,4 @@
-"""Ends everything overdue in groups: sessions, joins and syncs. Also expires committed offsets past their retention."""
+"""Ends overdue sessions, joins and syncs of groups, and expires committed offsets."""
 
 from collections.abc import Callable, Container
 from heapq import nsmallest
@@ -30,7 +30,7 @@ from lacuna.controlplane.verbs.turn import Turn
 
 
 def tick_groups(turn: Turn) -> None:
-    """Handle every deadline that has passed, and expire offsets if it is time to check them."""
+    """Handle all deadlines that have passed, and expire offsets if a check is due."""
     live = turn.groups.live
     for group_id in nsmallest(MAX_PER_TICK, live.asleep):
         turn.groups.open(group_id, turn.now_ms)
@@ -50,9 +50,9 @@ def tick_groups(turn: Turn) -> None:
 
 
 def _check_expiry(turn: Turn) -> None:
-    """Begin a search for offsets past their retention if it is time for one, and check some groups.
+    """Start a search for expired offsets if one is due, and check some groups.
 
-    A tick checks about OFFSETS_PER_TICK offsets, but at least one group, and expires at most MAX_PER_TICK offsets of a
+    A tick checks about OFFSETS_PER_TICK offsets but at least one group, and expires at most MAX_PER_TICK offsets of a
     group. The next tick continues.
     """
     if turn.context.is_time_doubtful:
@@ -79,9 +79,7 @@ def _check_expiry(turn: Turn) -> None:
 
 
 def _expire_in(turn: Turn, group_id: str, changed: Container[str]) -> bool:
-    """Expire offsets of a group, unless it is among those `changed` in this turn. Return whether more of its offsets
-    may have expired.
-    """
+    """Expire offsets of a group, unless this turn has changed it. Return whether more may have expired."""
     consumer = turn.groups.consumers.get(group_id) or turn.groups.streams.get(group_id)
     if consumer is None:
         return turn.groups.exists(group_id) and _expire_offsets(
@@ -111,7 +109,7 @@ def _end_session(turn: Turn, group: LiveGroup, member_id: str) -> None:
     member = group.members[member_id]
     deadline_ms = member.session_deadline_ms
     if deadline_ms is None or deadline_ms > turn.now_ms:
-        return  # the end of another session has just answered this member
+        return  # the end of a different session has just answered this member
     if member.awaits_answer:
         member.session_deadline_ms = None
         return
@@ -120,12 +118,10 @@ def _end_session(turn: Turn, group: LiveGroup, member_id: str) -> None:
 
 
 def _expire_offsets(turn: Turn, group: LiveGroup) -> bool:
-    """Expire offsets of a classic group that have been unused for longer than offsets.retention.minutes.
+    """Expire a classic group's offsets that have been unused for offsets.retention.minutes.
 
-    Return whether more of its offsets may have expired.
-
-    In an empty group, the time is counted from the moment when the group became empty, or from the commit if it never
-    had members.
+    In an empty group, the time runs from when it became empty or, if it never had members, from the commit. Return
+    whether more may have expired.
     """
     if group.state is GroupState.STABLE and group.protocol_type == CONSUMER_PROTOCOL_TYPE:
         return _expire_unsubscribed(turn, group)
@@ -148,7 +144,7 @@ def _expire_offsets(turn: Turn, group: LiveGroup) -> bool:
 
 
 def _expire_unsubscribed(turn: Turn, group: LiveGroup) -> bool:
-    """Expire old offsets of topics that a stable classic group of consumers does not read, if its topics are known."""
+    """Expire old offsets of topics that a stable classic group does not read, if it is known which ones it reads."""
     topics = subscribed_topics(group)
     if topics is None:
         return False
@@ -157,7 +153,7 @@ def _expire_unsubscribed(turn: Turn, group: LiveGroup) -> bool:
 
 
 def _expire_offsets_of_consumers(turn: Turn, group: ConsumerGroup | StreamsGroup) -> bool:
-    """Expire old offsets of topics that no member of the group wants. Their age is counted from the commit."""
+    """Expire old offsets of topics that no member wants. Their age counts from the commit."""
     offsets = turn.groups.offsets
 
     def is_wanted(topic_id: bytes) -> bool:
@@ -173,7 +169,7 @@ def _expire_offsets_of_consumers(turn: Turn, group: ConsumerGroup | StreamsGroup
 
 
 def _expire_old(turn: Turn, group_id: str, is_wanted: Callable[[bytes], bool]) -> int:
-    """Expire offsets of unwanted topics that were committed longer ago than the retention, and return their number."""
+    """Expire offsets of unwanted topics that were committed longer ago than the retention. Return their number."""
     return _expire(
         turn,
         group_id,
@@ -182,16 +178,14 @@ def _expire_old(turn: Turn, group_id: str, is_wanted: Callable[[bytes], bool]) -
 
 
 def _is_old(turn: Turn, stored: StoredOffset, since_ms: int) -> bool:
-    """Whether an offset that has been unused since a given time has expired. An offset's own retention is counted from
-    its commit.
-    """
+    """Whether an offset unused since `since_ms` has expired. A retention of its own runs from its commit."""
     if stored.retention_ms is not None:
         return stored.written_at_ms + stored.retention_ms <= turn.now_ms
     return since_ms + turn.groups.settings.offsets_retention_minutes * 60_000 <= turn.now_ms
 
 
 def _expire(turn: Turn, group_id: str, is_old: Callable[[PartitionKey, StoredOffset], bool]) -> int:
-    """Expire at most MAX_PER_TICK offsets that are old and not pending, and return their number."""
+    """Expire up to MAX_PER_TICK offsets that are old and not pending, and return their number."""
     offsets = turn.groups.offsets
     are_old = (
         key

@@ -22,13 +22,10 @@ from lacuna.controlplane.verbs.verb import Verb
 
 @of_one_group
 def delete_offsets(turn: Turn, command: DeleteOffsets) -> Reply:
-    """Delete offsets, except those of topics that a member is subscribed to (GROUP_SUBSCRIBED_TO_TOPIC).
+    """Delete offsets, except those of topics that a member subscribes to (GROUP_SUBSCRIBED_TO_TOPIC).
 
-    An offset that is pending in a transaction is deleted as well, since the commit of that transaction must not restore
-    it.
-
-    If a group has members that are not consumers, nothing is deleted (NON_EMPTY_GROUP), since the topics that they read
-    are unknown.
+    Pending offsets are deleted as well, so that no transaction restores them. If the group's members are not consumers,
+    it is unknown which topics they read, and nothing is deleted (NON_EMPTY_GROUP).
     """
     if not command.group_id:
         return _refuse(ErrorCode.INVALID_GROUP_ID)
@@ -59,7 +56,7 @@ def delete_offsets(turn: Turn, command: DeleteOffsets) -> Reply:
 
 
 def _read_of(turn: Turn, group_id: str, group: LiveGroup | None, named: set[bytes]) -> set[bytes]:
-    """Return the named topics that a member of the group is subscribed to."""
+    """Return the named topics that any member subscribes to."""
     consumer = turn.groups.consumers.get(group_id)
     if consumer is not None:
         return {each for each in named if is_subscribed(turn, consumer, each)}
@@ -83,7 +80,6 @@ def _refuse(error_code: ErrorCode) -> Reply:
 
 
 def replay_offsets_expired(state: State, record: OffsetsExpired, now_ms: int) -> None:
-    """Remove offsets that were deleted by an operator or expired."""
     offsets = state.groups.offsets
     offsets.expire(record.group_id, record.partitions, state.topic_name, now_ms)
 

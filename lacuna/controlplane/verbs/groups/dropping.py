@@ -20,7 +20,7 @@ R = TypeVar("R", bound=Reply | None)
 
 
 def of_one_group(decide: Callable[[Turn, C], R]) -> Callable[[Turn, C], R]:
-    """Decorate a verb about one group. Afterwards, the classic group is dropped if it has become empty."""
+    """Decorate a verb about one group: afterwards, a classic group with nothing left in it is dropped."""
 
     @wraps(decide)
     def decide_and_drop(turn: Turn, command: C) -> R:
@@ -35,7 +35,7 @@ def of_one_group(decide: Callable[[Turn, C], R]) -> Callable[[Turn, C], R]:
 
 
 def drop_if_nothing(turn: Turn, group: LiveGroup) -> None:
-    """Drop a group without members, expected members, a journalled generation, or offsets."""
+    """Drop a group that has no members, expected members, journalled generation or offsets."""
     if group.members or group.pending_joins or group.state is not GroupState.EMPTY:
         return
     if group.is_emptied:

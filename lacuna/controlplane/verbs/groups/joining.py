@@ -32,14 +32,14 @@ from lacuna.controlplane.verbs.groups.rebalance import (
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-#: The maximum number of characters of a client's own name in its member id: before JoinGroup v6, strings have at most
-#: 32767 bytes.
+#: The maximum number of characters of an instance id or client id in a member id: before JoinGroup v6, strings hold at
+#: most 32767 bytes.
 _LONGEST_NAME: Final = 1000
 
 
 @of_one_group
 def join_group(turn: Turn, command: JoinGroup) -> Reply | None:
-    """Answer at once, or return None to park the command until the other members have joined."""
+    """Answer at once, or return None to park the command until all other members have joined."""
     error_code = _find_request_error(turn.groups.settings, command)
     if error_code:
         return _refuse(error_code, command.member_id)
@@ -69,14 +69,14 @@ def join_group(turn: Turn, command: JoinGroup) -> Reply | None:
 
 
 def _put_out(turn: Turn, group: LiveGroup, member_id: str) -> None:
-    """Remove a member for which there is no longer room, and let the others share its partitions."""
+    """Remove a member for which there is no longer room, and rebalance."""
     remove_member(turn, group, member_id)
     if group.state in REBALANCEABLE:
         prepare_rebalance(turn, group)
 
 
 def _find_request_error(settings: GroupSettings, command: JoinGroup) -> ErrorCode:
-    """Return an error code for requests that are invalid regardless of the group's state, otherwise NONE."""
+    """Return an error code if the request is invalid regardless of the group's state, otherwise NONE."""
     if not command.group_id:
         return ErrorCode.INVALID_GROUP_ID
     if not (
@@ -91,10 +91,10 @@ def _find_request_error(settings: GroupSettings, command: JoinGroup) -> ErrorCod
 
 
 def _has_room(turn: Turn, group: LiveGroup, command: JoinGroup) -> bool:
-    """Whether the group has room for the member. The number of members and the size of their metadata are bounded.
+    """Whether the group has room for the member, within the bounds on members and on their metadata.
 
-    During a rebalance, only members that have joined count. The number of pending member ids is also bounded. The
-    metadata of all members must fit in the answer to the leader.
+    During a rebalance, only members that have joined count. Pending member ids are bounded as well. All metadata must
+    fit into the response to the leader.
     """
     max_size = turn.groups.settings.group_max_size
     member = group.members.get(command.member_id)
@@ -147,8 +147,8 @@ def _join_known(turn: Turn, group: LiveGroup, command: JoinGroup) -> Reply | Non
 def _is_up_to_date(group: LiveGroup, member: LiveMember, command: JoinGroup) -> bool:
     """Whether the current generation already fits this JoinGroup, so that no rebalance is needed.
 
-    It fits if the answer to an earlier JoinGroup was lost, or if an unchanged follower joins again. The leader joins a
-    stable group again to reassign the partitions, for example because a topic has grown.
+    It does if the response to an earlier JoinGroup was lost, or if an unchanged follower rejoins. The leader of a
+    stable group rejoins to reassign partitions, for example after a topic has grown.
     """
     if member.protocols != _protocols_of(command):
         return False
@@ -179,7 +179,7 @@ def _add_member(turn: Turn, group: LiveGroup, command: JoinGroup, member_id: str
 
 
 def _update_member(turn: Turn, group: LiveGroup, member: LiveMember, command: JoinGroup) -> None:
-    """Store the member's new protocols. A parked older JoinGroup gets REBALANCE_IN_PROGRESS."""
+    """Store the member's new protocols. An earlier JoinGroup that is still parked receives REBALANCE_IN_PROGRESS."""
     answer_join(turn, member, GroupJoined(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     group.change_protocols(member, _protocols_of(command))
     member.session_timeout_ms = command.session_timeout_ms
@@ -192,7 +192,7 @@ def _update_member(turn: Turn, group: LiveGroup, member: LiveMember, command: Jo
 def _replace_static(
     turn: Turn, group: LiveGroup, command: JoinGroup, member_id: str
 ) -> Reply | None:
-    """Give a static member that joins again a new id, and fence the old id (KIP-345)."""
+    """Give a rejoining static member a new id, and fence the old one (KIP-345)."""
     old_leader = group.leader
     old_member_id = group.static_members[command.group_instance_id]
     member = group.rename(old_member_id, member_id)
@@ -215,7 +215,7 @@ def _replace_static(
 def _keep_replacement(
     turn: Turn, group: LiveGroup, member: LiveMember, command: JoinGroup, old_leader: str
 ) -> Reply | None:
-    """Answer a replaced static member without a rebalance. If it leads, the answer tells it to skip the assignment."""
+    """Answer a replaced static member without a rebalance. If it leads, tell it to skip the assignment."""
     keep_generation(turn, group.to_generation(turn.now_ms))
     reply = joined_reply(group, member)
     if not command.supports_skipping_assignment:
@@ -229,9 +229,9 @@ def _keep_replacement(
 
 
 def _keep_new_id(turn: Turn, group_id: str, old_member_id: str, new_member_id: str) -> None:
-    """Rename the member in the last journalled generation, regardless of this rebalance's result.
+    """Rename the member in the last journalled generation, whatever comes of this rebalance.
 
-    Otherwise, after a restart before the next generation, the new id would be fenced and the old id would be valid.
+    Otherwise, a restart before the next generation would fence the new id and revive the old one.
     """
     generation = turn.groups.generations.get(group_id)
     if generation is None or old_member_id not in [each.member_id for each in generation.members]:

@@ -30,9 +30,9 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def find_member_error(group: LiveGroup, member_id: str, group_instance_id: str) -> ErrorCode:
-    """Return NONE if the member is in the group, and has the instance id if one is given.
+    """Return NONE if the group has the member, with the instance id if one is given.
 
-    Return FENCED_INSTANCE_ID if another member has the instance id, otherwise UNKNOWN_MEMBER_ID.
+    Return FENCED_INSTANCE_ID if a different member has the instance id, otherwise UNKNOWN_MEMBER_ID.
     """
     if group_instance_id:
         existing = group.static_members.get(group_instance_id)
@@ -45,7 +45,7 @@ def find_member_error(group: LiveGroup, member_id: str, group_instance_id: str) 
 
 @of_one_group
 def sync_group(turn: Turn, command: SyncGroup) -> Reply | None:
-    """Answer with the member's assignment, or return None to park the command until the leader sends it."""
+    """Return the member's assignment, or None to park the command until the leader sends it."""
     if not command.group_id:
         return _synced(ErrorCode.INVALID_GROUP_ID)
     consumer = turn.groups.consumers.get(command.group_id)
@@ -74,9 +74,9 @@ def sync_group(turn: Turn, command: SyncGroup) -> Reply | None:
 
 
 def _can_keep(turn: Turn, group: LiveGroup, command: SyncGroup) -> bool:
-    """Whether there is room for the leader's assignments. If not, the answer is the same as in Kafka.
+    """Whether there is room for the leader's assignments.
 
-    The leader is removed when its time to sync is over, and another member becomes the leader.
+    If not, then as in Kafka, the sync deadline removes the leader, and another member takes its place.
     """
     settings = turn.groups.settings
     sizes = [
@@ -112,7 +112,7 @@ def _differ(given: str, actual: str) -> bool:
 
 @of_one_group
 def heartbeat(turn: Turn, command: Heartbeat) -> Reply:
-    """Restart the member's session; the answer is REBALANCE_IN_PROGRESS if it has to join again."""
+    """Restart the member's session. A member that must rejoin receives REBALANCE_IN_PROGRESS."""
     consumer = turn.groups.consumers.get(command.group_id)
     if consumer is not None:
         return classic.heartbeat(turn, consumer, command)
@@ -138,7 +138,7 @@ def _beat(turn: Turn, command: Heartbeat) -> ErrorCode:
 
 @of_one_group
 def leave_group(turn: Turn, command: LeaveGroup) -> Reply:
-    """Remove members, with an error code for each. The others rebalance once."""
+    """Remove members, with an error code for each. The remaining members rebalance once."""
     if not command.group_id:
         return Reply(group_left=Outcomes(error_code=ErrorCode.INVALID_GROUP_ID))
     consumer = turn.groups.consumers.get(command.group_id)

@@ -1,7 +1,7 @@
 """The rebalance of a classic group, from its cause to the next generation.
 
-prepare_rebalance: all members must join again ─► complete_join: the next generation, all send SyncGroup
-                                              └──► no member is left: Empty
+    prepare_rebalance: all members must rejoin ─► complete_join: the next generation, all send SyncGroup
+                                              └─► no member is left: Empty
 
 A JoinGroup or SyncGroup that waits for other members is parked, and answered in a later turn. Each generation is
 journalled as a whole.
@@ -23,7 +23,7 @@ from lacuna.controlplane.verbs.turn import Turn
 
 
 def rebalance_or_complete(turn: Turn, group: LiveGroup) -> None:
-    """Begin a rebalance, or, if one is running, complete the join if all members have joined."""
+    """Begin a rebalance, or complete the running one if all members have joined."""
     if group.state in REBALANCEABLE:
         prepare_rebalance(turn, group)
     else:
@@ -31,7 +31,7 @@ def rebalance_or_complete(turn: Turn, group: LiveGroup) -> None:
 
 
 def prepare_rebalance(turn: Turn, group: LiveGroup) -> None:
-    """Make every member join again, and wait as long as the longest rebalance timeout allows."""
+    """Make all members rejoin, within the longest rebalance timeout."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         for member in group.members.values():
             member.assignment = b""
@@ -49,7 +49,7 @@ def prepare_rebalance(turn: Turn, group: LiveGroup) -> None:
 
 
 def complete_join_if_all(turn: Turn, group: LiveGroup) -> None:
-    """Complete the join if all members have joined. The first rebalance of an empty group has a separate delay."""
+    """Complete the join if all members have joined. An empty group's first rebalance waits for its deadline."""
     if (
         group.state is GroupState.PREPARING_REBALANCE
         and not group.is_initial_rebalance
@@ -59,7 +59,7 @@ def complete_join_if_all(turn: Turn, group: LiveGroup) -> None:
 
 
 def end_joining(turn: Turn, group: LiveGroup) -> None:
-    """Handle the deadline for joining: complete the join, or delay the first rebalance if members are still joining."""
+    """Handle the join deadline: complete the join, or extend the first rebalance while members keep joining."""
     delay_ms = turn.groups.settings.group_initial_rebalance_delay_ms
     if group.is_initial_rebalance and group.has_new_member and group.initial_remaining_ms > 0:
         group.has_new_member = False
@@ -71,7 +71,7 @@ def end_joining(turn: Turn, group: LiveGroup) -> None:
 
 
 def complete_join(turn: Turn, group: LiveGroup) -> None:
-    """Begin the next generation with the members that joined. Dynamic members that did not join are removed."""
+    """Begin the next generation with the members that have joined, and remove dynamic members that have not."""
     group.join_deadline_ms = None
     for member in list(group.members.values()):
         if member.join_token is None and not member.group_instance_id:
@@ -86,7 +86,7 @@ def complete_join(turn: Turn, group: LiveGroup) -> None:
 
 
 def end_syncing(turn: Turn, group: LiveGroup) -> None:
-    """Handle the deadline for SyncGroup: remove the members that sent no SyncGroup, and rebalance."""
+    """Handle the sync deadline: remove the members that sent no SyncGroup, and rebalance."""
     group.sync_deadline_ms = None
     for member_id in sorted(group.pending_syncs):
         remove_member(turn, group, member_id)
@@ -94,7 +94,7 @@ def end_syncing(turn: Turn, group: LiveGroup) -> None:
 
 
 def remove_member(turn: Turn, group: LiveGroup, member_id: str) -> None:
-    """Remove a member, and answer its parked command with UNKNOWN_MEMBER_ID, so that its client joins again."""
+    """Remove a member, and answer its parked command with UNKNOWN_MEMBER_ID so that its client rejoins."""
     member = group.members[member_id]
     group.remove(member_id)
     answer_join(turn, member, GroupJoined(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
@@ -102,7 +102,7 @@ def remove_member(turn: Turn, group: LiveGroup, member_id: str) -> None:
 
 
 def joined_reply(group: LiveGroup, member: LiveMember) -> GroupJoined:
-    """Return the answer to a member's JoinGroup. Only the leader gets the list of members."""
+    """Return the response to a member's JoinGroup. Only the leader receives the list of members."""
     members = joined_members(group) if member.member_id == group.leader else []
     return GroupJoined(
         generation_id=group.generation_id,
@@ -115,7 +115,6 @@ def joined_reply(group: LiveGroup, member: LiveMember) -> GroupJoined:
 
 
 def joined_members(group: LiveGroup) -> list[JoinedMember]:
-    """Return all members with their metadata, from which the leader assigns partitions."""
     return [
         JoinedMember(
             member_id=member.member_id,
@@ -127,7 +126,6 @@ def joined_members(group: LiveGroup) -> list[JoinedMember]:
 
 
 def synced_reply(group: LiveGroup, member: LiveMember) -> GroupSynced:
-    """Return the answer to a member's SyncGroup, with its assignment."""
     return GroupSynced(
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,
@@ -215,12 +213,10 @@ def _complete(turn: Turn, token: int | None, reply: Reply) -> None:
 
 
 def keep_generation(turn: Turn, generation: GroupGeneration) -> None:
-    """Journal a generation of a classic group."""
     turn.journal_group(GroupRecord(group_generation=generation))
 
 
 def replay_group_generation(state: State, record: GroupGeneration, now_ms: int) -> None:
-    """Store a classic group's generation."""
     internal.drop_consumer_group(state, record.group_id, now_ms)
     state.groups.keep_generation(record)
     key = NameKey(Kind.GENERATION, record.group_id)

@@ -1,7 +1,7 @@
 """Members of share groups (KIP-932): ShareGroupHeartbeat, ShareGroupDescribe, and the end of sessions.
 
-A share group has members like a consumer group, but several of them share a partition, so a member has its target at
-once and revokes nothing. When a member leaves, the records that it held become available to the others again.
+Membership works as in consumer groups, but members share partitions, so a member has its target at once and revokes
+nothing. When a member leaves, the records that it held become available again.
 """
 
 from collections.abc import Collection
@@ -44,7 +44,6 @@ _MOST_MEMBERS: Final = 200
 
 
 def share_group_heartbeat(turn: Turn, command: ConsumerGroupHeartbeat) -> Reply:
-    """Decide a heartbeat, which is answered at once."""
     try:
         _check(command)
         is_leaving = command.member_epoch == LEAVING_EPOCH
@@ -73,7 +72,7 @@ def _check(command: ConsumerGroupHeartbeat) -> None:
 
 
 def find_share_group(turn: Turn, group_id: str) -> ConsumerGroup:
-    """Return the members of a share group. Raises Refused if there is none."""
+    """Return the members of a share group. Raises Refused if there is no such group."""
     share = turn.groups.shares.get(group_id)
     if share is None:
         raise finding.no_group(turn, group_id, "share")
@@ -81,13 +80,11 @@ def find_share_group(turn: Turn, group_id: str) -> ConsumerGroup:
 
 
 def make_share_group(turn: Turn, group_id: str) -> None:
-    """Create a share group without members, because an operator sets offsets for it. Raises Refused if there is no
-    room.
-    """
+    """Create a share group for an operator to set offsets in, without members. Raises Refused if there is no room."""
     if not turn.groups.has_room(group_id, SIZE_OF_NAME + len(group_id), turn.principal):
         raise Refused(
             ErrorCode.POLICY_VIOLATION,
-            "Groups use all of groups.max.bytes, or all of a principal's share of it: delete some groups.",
+            "Groups have used up groups.max.bytes, or a principal's share (principal.max.percent): delete some groups.",
         )
     _keep(turn, Draft(group_id, None))
 
@@ -134,7 +131,7 @@ def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
 
 
 def _check_epoch(member: Member, member_epoch: int) -> None:
-    """Raise Refused unless the epoch is the member's current or previous one, or the member is joining."""
+    """Raise Refused unless the member is joining, or the epoch is its current or previous one."""
     current = member.current
     known = (JOINING_EPOCH, current.member_epoch, current.previous_member_epoch)
     if member_epoch not in known:
@@ -142,7 +139,7 @@ def _check_epoch(member: Member, member_epoch: int) -> None:
 
 
 def _updated(member: Member, command: ConsumerGroupHeartbeat) -> Member:
-    """Return the member with its new subscription. Fields that are not given did not change."""
+    """Return the member with its new subscription. Absent fields keep their values."""
     before = member.subscription
     subscription = replace(
         before,
@@ -157,10 +154,10 @@ def _updated(member: Member, command: ConsumerGroupHeartbeat) -> Member:
 
 
 def _assign_if_stale(turn: Turn, draft: Draft) -> None:
-    """Give each member a new target and assignment, if the group's epoch is ahead of the assignment epoch.
+    """Give all members new targets and assignments if the assignment epoch is behind the group's epoch.
 
-    As nothing has to be revoked first, all members have their new epoch at once. Each member learns its new epoch with
-    its next heartbeat.
+    Nothing has to be revoked first, so all members enter the new epoch at once, and learn of it from their next
+    heartbeats.
     """
     if draft.group_epoch <= draft.assignment_epoch:
         return
@@ -199,7 +196,7 @@ def _leave(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbea
 
 
 def _put_out(turn: Turn, draft: Draft, member_ids: Collection[str]) -> None:
-    """Remove members that leave or are silent, and release the records that they hold."""
+    """Remove members that leave or are silent, and release their records."""
     for member_id in sorted(member_ids):
         draft.remove(member_id)
     take_account(turn, draft, has_changed=True)
@@ -208,7 +205,6 @@ def _put_out(turn: Turn, draft: Draft, member_ids: Collection[str]) -> None:
 
 
 def end_overdue_share_members(turn: Turn) -> None:
-    """Remove members of share groups whose sessions have ended."""
     groups = turn.groups
     for group_id, share in finding.possibly_overdue(turn, groups.shares, groups.live_consumers):
         live = groups.open_consumer(share.group, turn.now_ms)
@@ -218,7 +214,7 @@ def end_overdue_share_members(turn: Turn) -> None:
 
 
 def describe_share_groups(turn: Turn, command: DescribeConsumerGroups) -> Reply:
-    """Describe share groups and their members; other groups get GROUP_ID_NOT_FOUND."""
+    """Describe share groups and their members. Other groups fail with GROUP_ID_NOT_FOUND."""
     groups = until_full(command.group_ids, lambda group_id: _describe(turn, group_id))
     return Reply(share_groups_described=ConsumerGroupsDescribed(groups=groups))
 
@@ -242,7 +238,6 @@ def _describe(turn: Turn, group_id: str) -> DescribedConsumerGroup:
 
 
 def replay_share_group_step(state: State, record: ConsumerGroupStep, _now_ms: int) -> None:
-    """Apply a step to the members of a share group, creating the group if it is the first step."""
     state.groups.take_share_step(record)
 
 

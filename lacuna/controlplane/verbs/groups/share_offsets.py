@@ -1,7 +1,6 @@
 """Start offsets of share partitions: DescribeShareGroupOffsets, AlterShareGroupOffsets, DeleteShareGroupOffsets.
 
-Only the offsets of groups without members can be altered and deleted. Altering the offsets of an unknown group creates
-the group.
+Offsets can be altered and deleted only while the group has no members. Altering them creates an unknown group.
 """
 
 from collections.abc import Mapping
@@ -30,10 +29,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def describe_share_offsets(turn: Turn, command: DescribeShareOffsets) -> Reply:
-    """Return start offsets and lags (-1 for partitions in which the group has none), and the records in flight.
-
-    The group need not exist.
-    """
+    """Return start offsets and lags (-1 where the group has none), and counts of records in flight."""
     partitions: Mapping[PartitionKey, SharePartition] = {}
     try:
         if turn.groups.exists(command.group_id):
@@ -65,9 +61,7 @@ def _described(turn: Turn, key: PartitionKey, found: SharePartition | None) -> S
 
 
 def alter_share_offsets(turn: Turn, command: AlterShareOffsets) -> Reply:
-    """Make share partitions begin at other offsets. The records that were in flight in these partitions are
-    forgotten.
-    """
+    """Move the starts of share partitions, and forget the records in flight there."""
     try:
         if turn.groups.exists(command.group_id):
             _found_empty(turn, command.group_id)
@@ -95,7 +89,7 @@ def alter_share_offsets(turn: Turn, command: AlterShareOffsets) -> Reply:
 
 
 def delete_share_offsets(turn: Turn, command: DeleteShareOffsets) -> Reply:
-    """Drop the share partitions of topics."""
+    """Drop the group's share partitions in these topics."""
     try:
         share = _found_empty(turn, command.group_id)
     except Refused as refused:

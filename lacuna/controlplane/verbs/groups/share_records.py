@@ -1,17 +1,17 @@
-"""ShareRecords: members of share groups acknowledge and acquire records (KIP-932). The module also ends expired locks.
+"""ShareRecords: members of share groups acknowledge and acquire records (KIP-932). Expired locks also end here.
 
     available --acquire--> acquired --accept--> acknowledged
         ^                     |  |  --reject, gap--> archived
         +--release, time out--+  +--renew--> acquired
 
-A record that was delivered `share.delivery.count.limit` times is archived instead of becoming available. If the group
-has a dead-letter queue, the record waits to be written to it first, as do rejected records (verbs/dead_letters.py).
-Available runs are acquired first, and then live records after the end offset. Offsets without a live record, such as
-those of an aborted transaction, are skipped at no cost. Once such records have been merged away, only an agent that
-reads the extent knows about the hole. It acknowledges the offsets that it had acquired in the hole as a gap, and
-reports where the hole ends.
+A record that has been delivered `share.delivery.count.limit` times is archived instead of becoming available again. If
+the group has a dead-letter queue, such records and rejected ones first wait to be written to it
+(verbs/dead_letters.py). Available runs are acquired first, then live records after the end offset. Offsets without a
+live record, such as aborted ones, are skipped at no cost. Once a merge has removed aborted records, only an agent that
+reads the extent can see the hole: it acknowledges the offsets that it acquired there as a gap, and reports where the
+hole ends.
 
-An acknowledgement of a partition is applied as a whole or not at all. The journal records of one decision are written
+A partition's acknowledgements are applied as a whole or not at all. The journal records of a decision are written
 together, so acknowledgements and acquisitions survive the failure of any process.
 """
 
@@ -63,7 +63,7 @@ from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-#: The approximate maximum number of runs of a group that one step changes when locks end or members leave.
+#: About how many of a group's runs one step changes at most when locks end or members leave.
 _MOST_RUNS: Final = 10_000
 _GAP, _ACCEPT, _RELEASE, _REJECT, _RENEW = range(5)
 _NOT_ACQUIRED: Final = "The batch cannot be acknowledged. The batch is not in the acquired state."
@@ -79,7 +79,7 @@ _AFTER: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The configs of a share group that determine what happens to its records."""
+    """The group configs that determine what happens to records."""
 
     lock_ms: int
     delivery_limit: int
@@ -91,7 +91,6 @@ class Terms:
 
     @classmethod
     def of(cls, turn: Turn, group_id: str) -> "Terms":
-        """Read the configs of a group."""
         groups = turn.groups
         own = groups.configs.get(group_id, {})
         return cls(
@@ -105,13 +104,13 @@ class Terms:
         )
 
     def released(self, run: Run) -> Run:
-        """Return a run as it is once its member no longer holds it: available, or given up after its last delivery."""
+        """Return the run after its release: available, or given up after its last delivery."""
         if run.delivery_count >= self.delivery_limit:
             return self.given_up(run)
         return replace(run, state=RecordState.AVAILABLE, member_id="", locked_until_ms=0)
 
     def given_up(self, run: Run, *, is_rejected: bool = False) -> Run:
-        """Return a run as it is once it is given up: archived, or waiting for the group's dead-letter queue."""
+        """Return the run after the group gives it up: archived, or waiting for the dead-letter queue."""
         done = replace(run, state=RecordState.ARCHIVED, member_id="", locked_until_ms=0)
         if not self.has_queue:
             return done
@@ -119,7 +118,7 @@ class Terms:
 
 
 class Progress:
-    """A share partition while a decision changes it. `step` returns what changed."""
+    """The changes that a decision makes to a share partition; `step` returns them."""
 
     __slots__ = ("_changed", "base", "counts", "end_offset", "runs", "start_offset")
 
@@ -131,7 +130,7 @@ class Progress:
         self.counts: Counter[str] = Counter()
 
     def paint(self, runs: list[Run], what: str = "") -> None:
-        """Replace the state of the offsets in these ordered runs, and count the offsets as `what`."""
+        """Overlay these ordered runs, and count their offsets as `what`."""
         if what:
             self.counts[what] += sum(run.end_offset - run.first_offset for run in runs)
         if runs:
@@ -139,7 +138,7 @@ class Progress:
             self._changed = painted(self._changed, runs)
 
     def begin_at(self, offset: int) -> None:
-        """Drop everything below an offset, which may lie after the end."""
+        """Drop everything before an offset, which may lie after the end."""
         if offset <= self.start_offset:
             return
         self.start_offset = offset
@@ -147,7 +146,7 @@ class Progress:
         self.runs = list(overlapping(self.runs, self.start_offset, self.end_offset))
 
     def step(self, key: PartitionKey) -> SharePartitionStep | None:
-        """Return what changed, or None. Finished records at the beginning are dropped."""
+        """Return the changes, or None. Finished records at the beginning are dropped."""
         self.begin_at(settled(self.runs, self.end_offset))
         offsets = self.start_offset, self.end_offset
         if not self._changed and offsets == (self.base.start_offset, self.base.end_offset):
@@ -231,9 +230,7 @@ def _acknowledge(
 def _acknowledged(
     turn: Turn, member_id: str, asked: AcknowledgedRange, terms: Terms, progress: Progress
 ) -> Iterator[tuple[int, Run]]:
-    """Yield the runs into which an acknowledgement turns those that the member holds, with the acknowledgement's type.
-    Raises Refused.
-    """
+    """Yield the runs that result from an acknowledgement, each with its acknowledgement type. Raises Refused."""
     if asked.last_offset >= progress.end_offset:
         raise Refused(
             ErrorCode.INVALID_REQUEST,
@@ -252,7 +249,7 @@ def _acknowledged(
 
 
 def _check_held(run: Run, member_id: str) -> None:
-    """Raise Refused unless the member holds the records: its locks may have ended since it acquired them."""
+    """Raise Refused unless the member still holds the records; its locks may have ended."""
     if run.state is not RecordState.ACQUIRED:
         raise Refused(ErrorCode.INVALID_RECORD_STATE, _NOT_ACQUIRED)
     if run.member_id != member_id:
@@ -260,7 +257,7 @@ def _check_held(run: Run, member_id: str) -> None:
 
 
 def _parts(asked: AcknowledgedRange, terms: Terms) -> Iterator[tuple[int, int, int]]:
-    """Yield (type, first offset, end offset) for each run of adjacent offsets with the same type. Raises Refused."""
+    """Yield (type, first offset, end offset) for each run of offsets with the same type. Raises Refused."""
     count = asked.last_offset - asked.first_offset + 1
     types = asked.types
     if len(types) not in (1, count) or not set(types) <= _AFTER.keys():
@@ -298,7 +295,6 @@ class Left:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more may be acquired."""
         return self.records <= 0 or self.size <= 0
 
 
@@ -312,7 +308,7 @@ def _acquire(
     left: Left,
     answer: SharedPartition,
 ) -> None:
-    """Acquire available records, and then new ones, as far as the limits allow."""
+    """Acquire available records, then new ones, within the limits."""
     if progress.start_offset == NO_OFFSET:
         begin = _beginning(turn, asked, terms, partition, answer)
         if begin is None:
@@ -339,7 +335,7 @@ def _acquire(
         progress.end_offset = max(progress.end_offset, taken[-1].end_offset)
         progress.paint(taken, "acquired")
     elif not progress.runs and not left.is_over:
-        # Only holes lie before the bound, and they are finished.
+        # There are only holes before the bound, which need no acknowledgement.
         progress.begin_at(_bound(terms, partition))
     answer.acquired.extend(
         AcquiredRecords(
@@ -358,7 +354,7 @@ def _beginning(
     partition: Partition,
     answer: SharedPartition,
 ) -> int | None:
-    """Return where a new share partition begins, or None if the agent must first find the offset for a time."""
+    """Return where a new share partition begins, or None if the agent must first look up a time's offset."""
     if terms.reset == "earliest":
         return partition.log_start_offset
     duration = duration_ms(terms.reset)
@@ -377,9 +373,7 @@ def _bound(terms: Terms, partition: Partition) -> int:
 def _offered(
     terms: Terms, partition: Partition, progress: Progress
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield (first offset, end offset, delivery count) of the records that may be acquired: available runs, then new
-    records.
-    """
+    """Yield (first offset, end offset, delivery count) of the available runs, then of new records."""
     for run in progress.runs:
         if run.state is RecordState.AVAILABLE:
             for first, end in live_parts(partition, run.first_offset, run.end_offset):
@@ -409,7 +403,7 @@ def live_parts(
 
 
 def size_of(partition: Partition, first_offset: int, end_offset: int) -> int:
-    """Return the approximate size in bytes of these offsets of one extent."""
+    """Return the approximate size in bytes of these offsets, which lie in one extent."""
     extents = partition.extents
     index = extents.first_ending_after(first_offset)
     count = extents.next_offsets[index] - extents.base_offsets[index]
@@ -417,7 +411,7 @@ def size_of(partition: Partition, first_offset: int, end_offset: int) -> int:
 
 
 def _release(progress: Progress, member_ids: Collection[str], terms: Terms) -> None:
-    """Make all records that the members hold available again."""
+    """Make all records that these members hold available again."""
     progress.paint(
         [
             terms.released(run)
@@ -429,7 +423,7 @@ def _release(progress: Progress, member_ids: Collection[str], terms: Terms) -> N
 
 
 def release_members(turn: Turn, group_id: str, member_ids: Collection[str]) -> None:
-    """Make the records that members of a group hold available again, because the members are gone.
+    """Make the records held by departed members available again.
 
     If the group holds more records than one step may examine, the rest become available when their locks end.
     """
@@ -442,9 +436,9 @@ def release_members(turn: Turn, group_id: str, member_ids: Collection[str]) -> N
 
 
 def end_locks(turn: Turn) -> None:
-    """Make records whose locks have ended available again, in at most GROUPS_PER_TICK groups.
+    """Make records with expired locks available again, in at most GROUPS_PER_TICK groups.
 
-    If more locks have ended in a group than one step may change, the group stays due, and the next tick continues.
+    A group with more expired locks than one step may change stays due for the next tick.
     """
     for group_id in turn.groups.locks.due(turn.now_ms, GROUPS_PER_TICK):
         terms = Terms.of(turn, group_id)
@@ -468,9 +462,7 @@ def _change_locked(
     change: Callable[[Progress], None],
     until_ms: float = math.inf,
 ) -> None:
-    """Apply `change` to share partitions in which a lock ends by the given time, up to _MOST_RUNS runs, and journal the
-    result.
-    """
+    """Apply `change` to share partitions with a lock that ends by `until_ms`, up to _MOST_RUNS runs, and journal it."""
     share = turn.groups.shares.get(group_id)
     changed = []
     left = _MOST_RUNS
@@ -489,7 +481,6 @@ def _change_locked(
 def journal_steps(
     turn: Turn, group_id: str, changed: Iterable[tuple[PartitionKey, Progress]]
 ) -> None:
-    """Journal the changes to share partitions of a group."""
     steps = []
     for key, progress in changed:
         if (step := progress.step(key)) is not None:
@@ -499,14 +490,12 @@ def journal_steps(
 
 
 def journal_partitions(turn: Turn, group_id: str, steps: Sequence[SharePartitionStep]) -> None:
-    """Journal steps of share partitions of a group, if there are any."""
     if steps:
         record = SharePartitionsStep(group_id=group_id, partitions=steps)
         turn.journal_group(GroupRecord(share_partitions_step=record))
 
 
 def replay_share_partitions_step(state: State, record: SharePartitionsStep, _now_ms: int) -> None:
-    """Apply changes of share partitions."""
     state.groups.take_records_step(record)
 
 

@@ -1,7 +1,7 @@
-"""Describes streams groups for operators, and keeps the description of a group's topology (KIP-1071, KIP-1331).
+"""Describes streams groups for operators, and stores descriptions of their topologies (KIP-1071, KIP-1331).
 
-Kafka's brokers keep descriptions only with a plugin. In Lacuna, the control plane keeps the description that a member
-sends, as the agent wrote it.
+Kafka's brokers store such descriptions only with a plugin. Here, the control plane stores what a member sends, as the
+agent encoded it.
 """
 
 from typing import Final
@@ -44,7 +44,7 @@ LARGEST_DESCRIPTION: Final = 1 << 20
 
 
 def describe_streams_groups(turn: Turn, command: DescribeConsumerGroups) -> Reply:
-    """Describe streams groups and their members; other groups get GROUP_ID_NOT_FOUND."""
+    """Describe streams groups and their members. Other groups fail with GROUP_ID_NOT_FOUND."""
     groups = until_full(command.group_ids, lambda group_id: _describe(turn, group_id))
     return Reply(streams_groups_described=StreamsGroupsDescribed(groups=groups))
 
@@ -73,7 +73,7 @@ def _describe(turn: Turn, group_id: str) -> DescribedStreamsGroup:
 
 
 def _topology(turn: Turn, group: StreamsGroup) -> StreamsTopology | None:
-    """Return the topology, with the partition counts of its internal topics if these exist as required."""
+    """Return the topology, with the partition counts of its internal topics if these are as required."""
     if group.topology is None:
         return None
     try:
@@ -107,7 +107,7 @@ def _offsets(offsets: dict[Task, int]) -> list[TaskOffset]:
 
 
 def describe_topology(turn: Turn, command: DescribeTopology) -> Reply:
-    """Keep a member's description of the group's topology."""
+    """Store a member's description of the group's topology."""
     try:
         _take_description(turn, command)
     except Refused as refused:
@@ -131,8 +131,8 @@ def _take_description(turn: Turn, command: DescribeTopology) -> None:
     if size > LARGEST_DESCRIPTION or not has_room:
         raise Refused(
             ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED,
-            f"The description has {size} bytes. At most {LARGEST_DESCRIPTION} bytes are kept, if there is room"
-            " (groups.max.bytes, principal.max.percent).",
+            f"The description has {size} bytes, but there is room for at most {LARGEST_DESCRIPTION} bytes, or fewer if"
+            " groups take up much of groups.max.bytes (principal.max.percent).",
         )
     draft.step.described.topology_epoch = command.topology_epoch
     draft.step.described.description = command.description

@@ -1,8 +1,8 @@
 """Members of streams groups (KIP-1071): StreamsGroupHeartbeat, and the end of sessions.
 
-A heartbeat moves its own member by at most one step, as in consumer groups: it stores what the member declares,
-configures the topology, computes new targets if the group's epoch has grown, and moves the member towards its target. A
-heartbeat that changes nothing is not journalled. A member that may have missed its last answer is sent its tasks again
+As in consumer groups, a heartbeat moves its member by at most one step: it stores what the member declares, configures
+the topology, computes new targets if the group's epoch has grown, and moves the member towards its target. A heartbeat
+that changes nothing is not journalled. A member that may have missed its last answer is sent its tasks again
 (adr/0016).
 """
 
@@ -72,17 +72,15 @@ from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-_SAME: Final = -1  # this value means that the rebalance timeout did not change
-#: The maximum number of changelog offsets that all members of a group together may report: enough for several copies of
-#: each task.
+_SAME: Final = -1  # the rebalance timeout is unchanged
+#: The maximum number of changelog offsets from all members of a group together: enough for several copies of each task.
 MOST_OFFSETS: Final = 10 * MOST_TASKS
-#: How long a member that was asked to describe the topology has to do so before another one is asked.
+#: How long a member has to describe the topology when asked, before a different member is asked.
 _ASK_AGAIN_MS: Final = 60_000
 
 
 @of_one_group
 def streams_group_heartbeat(turn: Turn, command: StreamsGroupHeartbeat) -> Reply:
-    """Decide a heartbeat, which is answered at once."""
     try:
         _check(command)
         if command.member_epoch in (LEAVING_EPOCH, LEAVING_STATIC_EPOCH):
@@ -135,7 +133,7 @@ def _check(command: StreamsGroupHeartbeat) -> None:
 
 
 def find_streams_group(turn: Turn, group_id: str) -> StreamsGroup:
-    """Return a streams group. Raises Refused if there is no such group."""
+    """Return a streams group. Raises Refused if there is none."""
     group = turn.groups.streams.get(group_id)
     if group is None:
         raise finding.no_group(turn, group_id, "streams")
@@ -143,7 +141,7 @@ def find_streams_group(turn: Turn, group_id: str) -> StreamsGroup:
 
 
 def open_streams(turn: Turn, draft: StreamsDraft) -> LiveStreamsGroup:
-    """Return the deadlines of a group, and set full deadlines if the group is new or was restored from the journal."""
+    """Return the group's deadlines, which start in full if the group is new or was restored from the journal."""
     groups, group_id = turn.groups, draft.group_id
     live = groups.live_streams.get(group_id)
     if live is None:
@@ -170,7 +168,7 @@ def keep(turn: Turn, draft: StreamsDraft, live: LiveStreamsGroup) -> None:
 
 
 class _Beat:
-    """A heartbeat of a member that joins or stays."""
+    """The heartbeat of a member that joins or stays."""
 
     def __init__(self, turn: Turn, command: StreamsGroupHeartbeat) -> None:
         self.turn = turn
@@ -186,7 +184,6 @@ class _Beat:
         self.before = self._find()
 
     def answered(self) -> StreamsGroupHeartbeatAnswered:
-        """Decide the heartbeat, and return the answer."""
         turn, draft, command = self.turn, self.draft, self.command
         is_empty = not draft.group.members
         member = _updated(self.before, command)
@@ -198,7 +195,7 @@ class _Beat:
         self._take_offsets(live)
         self._grow(live, has_changed=self._take_configs() or has_changed, is_empty=is_empty)
         if command.member_epoch in (self.before.current.member_epoch, JOINING_EPOCH):
-            # Otherwise, it has to receive its last step first, or it might be two epochs behind.
+            # Otherwise, it must first receive its last step, or it might be two epochs behind.
             assigned = draft.step.assignment_epoch
             draft.put(reconcile(draft.group, draft.members[member.member_id], assigned, self.owned))
         if command.shuts_down and not draft.step.shut_down_by:
@@ -214,7 +211,7 @@ class _Beat:
         return StreamsDraft(group_id, group or find_streams_group(turn, group_id))
 
     def _make_room_for_new(self, group_id: str) -> None:
-        """Raise Refused if there is a group of another kind, unless it is a classic group without members."""
+        """Raise Refused if a group of another kind has this id, unless it is a classic group without members."""
         turn = self.turn
         if not turn.groups.exists(group_id):
             return
@@ -223,7 +220,7 @@ class _Beat:
             find_streams_group(turn, group_id)
 
     def _find(self) -> Member:
-        """Return the member as it was before this heartbeat; a joining member may be new. Raises Refused."""
+        """Return the member as it was before this heartbeat, or a new one if it joins. Raises Refused."""
         draft, command = self.draft, self.command
         instance_id, member_id = command.group_instance_id, command.member_id
         most = self.turn.groups.settings.group_max_size
@@ -251,9 +248,7 @@ class _Beat:
         return finding.take_over(draft, existing, member_id, instance_id, has_heard=self.has_heard)
 
     def _check_epoch(self, member: Member) -> None:
-        """Raise Refused unless the epoch is the member's current one, or the previous one if the member may have missed
-        an answer.
-        """
+        """Raise Refused unless the epoch is current, or is the previous one and a response may have been missed."""
         epoch, current = self.command.member_epoch, member.current
         if epoch in (JOINING_EPOCH, current.member_epoch):
             return
@@ -268,8 +263,8 @@ class _Beat:
     def _may_own(self, current: Current) -> bool:
         """Whether the member may own the tasks that it declares, although it does not know its current epoch.
 
-        If it may have missed the last answer, it may still have the tasks that it should give up, and may have other
-        tasks in earlier roles.
+        If it may have missed the last answer, it may still have tasks that it should give up, or tasks in earlier
+        roles.
         """
         owned = self.owned or NO_TASKS
         if self.has_heard:
@@ -278,7 +273,7 @@ class _Beat:
         return frozenset().union(*owned.roles) <= frozenset().union(*known.roles)
 
     def _is_news(self, member: Member) -> bool:
-        """Whether the member's new declaration requires a new assignment. A new address of a static member does not."""
+        """Whether the member's new declaration requires a new assignment. A static member's new address does not."""
         before, now = self.before.metadata, member.metadata
         if not now.group_instance_id:
             return before != now
@@ -286,7 +281,7 @@ class _Beat:
         return told != (now.topology_epoch, now.rack_id, now.client_tags, now.process_id)
 
     def _take_topology(self) -> bool:
-        """Initialize the group's topology with the first one. Return whether it is new."""
+        """Use the member's topology if the group has none yet, and return whether it does."""
         draft, told = self.draft, self.command.topology
         known = draft.topology
         is_new = known is None and self.command.HasField("topology")
@@ -310,9 +305,9 @@ class _Beat:
         if is_full or not groups.has_room(draft.group_id, growth, self.turn.principal):
             raise Refused(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"A streams group keeps at most {largest} bytes, all groups together keep at most"
-                f" {groups.settings.groups_max_bytes} bytes (groups.max.bytes), and the groups of one principal at most"
-                f" {groups.settings.principal_max_percent} % of that (principal.max.percent): delete some groups.",
+                f"There is no room left: a streams group may store {largest} bytes, all groups together"
+                f" {groups.settings.groups_max_bytes} bytes (groups.max.bytes), and one principal's groups"
+                f" {groups.settings.principal_max_percent} % of that (principal.max.percent). Delete some groups.",
             )
 
     def _configure(self, live: LiveStreamsGroup) -> bool:
@@ -357,7 +352,7 @@ class _Beat:
                     )
 
     def _take_offsets(self, live: LiveStreamsGroup) -> None:
-        """Keep the offsets that the member reports, as far as the group has room for them."""
+        """Store the offsets that the member reports, as far as the group has room."""
         command = self.command
         if not command.task_offsets and not command.task_end_offsets:
             return
@@ -375,7 +370,7 @@ class _Beat:
                     offsets[task] = row.offset
 
     def _take_configs(self) -> bool:
-        """Take account of the group's configs for assignments. Return whether they have changed."""
+        """Apply the group's assignment configs. Return whether they have changed."""
         groups, step = self.turn.groups, self.draft.step
         standby_count = groups.number(self.draft.group_id, STREAMS_STANDBYS)
         rack_tags = groups.config(self.draft.group_id, STREAMS_RACK_TAGS)
@@ -384,9 +379,7 @@ class _Beat:
         return has_changed
 
     def _grow(self, live: LiveStreamsGroup, *, has_changed: bool, is_empty: bool) -> None:
-        """Increase the group's epoch if something has changed, and compute targets unless the assignment is to be
-        delayed.
-        """
+        """Increase the group's epoch if anything has changed, and compute targets unless the assignment must wait."""
         turn, draft, step = self.turn, self.draft, self.draft.step
         number = turn.groups.number
         if has_changed:
@@ -414,9 +407,7 @@ class _Beat:
         self.statuses.append(StreamsStatus(code=code, detail=detail))
 
     def _end(self, live: LiveStreamsGroup) -> StreamsGroupHeartbeatAnswered:
-        """Journal the step, restart the session, and answer. The answer includes the member's tasks if the member may
-        lack them.
-        """
+        """Journal the step, restart the session, and answer, with the member's tasks if it may lack them."""
         turn, draft, command = self.turn, self.draft, self.command
         groups, group_id = turn.groups, draft.group_id
         member = draft.members[command.member_id]
@@ -470,7 +461,7 @@ class _Beat:
             )
 
     def _wants_description(self, live: LiveStreamsGroup) -> bool:
-        """Whether this member should be asked to describe the topology, because there is no description yet."""
+        """Whether to ask this member to describe the topology, because there is no description yet."""
         is_stale = any(each.code == STALE_TOPOLOGY for each in self.statuses)
         is_described = self.draft.group.described_epoch == self.draft.topology_epoch
         if not self.command.knows_tags or is_stale or is_described:
@@ -488,7 +479,7 @@ def count_of(turn: Turn, name: str) -> int | None:
 
 
 def _updated(member: Member, command: StreamsGroupHeartbeat) -> Member:
-    """Return the member with what it declares about itself. Fields that are not given did not change."""
+    """Return the member with its new declarations. Absent fields keep their values."""
     before, timeout_ms = member.metadata, command.rebalance_timeout_ms
     endpoint = (
         (command.endpoint.host, command.endpoint.port) if command.HasField("endpoint") else None
@@ -514,7 +505,7 @@ def _updated(member: Member, command: StreamsGroupHeartbeat) -> Member:
 
 
 def _targets(draft: StreamsDraft, live: LiveStreamsGroup) -> dict[str, Tasks]:
-    """Return the targets of all members; empty ones if the topics do not meet the topology's requirements."""
+    """Return all members' targets, which are empty while the topics do not fit the topology."""
     configured = live.configured
     if configured is None or configured.problem is not None:
         return {}
@@ -531,7 +522,7 @@ def _targets(draft: StreamsDraft, live: LiveStreamsGroup) -> dict[str, Tasks]:
 
 
 def _endpoints(draft: StreamsDraft, live: LiveStreamsGroup) -> list[EndpointPartitions]:
-    """Return the partitions about which each member with an endpoint can answer queries."""
+    """Return the partitions that each member with an endpoint can answer queries about."""
     found = []
     for _, member in sorted(draft.members.items()):
         if member.metadata.endpoint is None:
@@ -567,7 +558,7 @@ def _leave(turn: Turn, command: StreamsGroupHeartbeat) -> StreamsGroupHeartbeatA
     if command.shuts_down and not draft.step.shut_down_by:
         draft.step.shut_down_by = member_id
     if command.member_epoch == LEAVING_STATIC_EPOCH:
-        # Its session continues: until the session ends, the member can come back, and keeps its tasks.
+        # The member can come back until its session ends, and keeps its tasks until then.
         assigned = member.current.assigned
         current = replace(
             member.current,
@@ -585,7 +576,7 @@ def _leave(turn: Turn, command: StreamsGroupHeartbeat) -> StreamsGroupHeartbeatA
 def _put_out(
     turn: Turn, draft: StreamsDraft, live: LiveStreamsGroup, member_ids: Collection[str]
 ) -> None:
-    """Remove members that leave or are fenced. The others get new targets with their next heartbeats."""
+    """Remove members that leave or are fenced. The others receive new targets with their next heartbeats."""
     for member_id in sorted(member_ids):
         draft.remove(member_id)
     draft.step.group_epoch += 1
@@ -597,7 +588,6 @@ def _put_out(
 
 
 def end_overdue_streams_members(turn: Turn) -> None:
-    """Remove members with a deadline that has passed."""
     groups = turn.groups
     for group_id, group in finding.possibly_overdue(turn, groups.streams, groups.live_streams):
         draft = StreamsDraft(group_id, group)
@@ -608,7 +598,6 @@ def end_overdue_streams_members(turn: Turn) -> None:
 
 
 def replay_streams_group_step(state: State, record: StreamsGroupStep, _now_ms: int) -> None:
-    """Apply a step to a streams group, creating the group if it is the first step."""
     state.groups.take_streams_step(record)
 
 

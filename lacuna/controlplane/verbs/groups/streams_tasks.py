@@ -1,9 +1,9 @@
-"""Assigns tasks to the members of a streams group, and moves a member towards its target (KIP-1071).
+"""Assigns tasks to the members of a streams group, and moves members towards their targets (KIP-1071).
 
-`assign_sticky` follows Kafka's assignor of this name. Members keep their active tasks up to their share of all tasks.
-The other active tasks go to members with a standby copy, and the remaining ones to the processes with the lowest load.
-A standby task stays where it is, or goes to where the task was active. No process has a task twice. Kafka 4.4 does not
-assign warm-up tasks yet; `reconcile` takes them.
+`assign_sticky` follows Kafka's assignor of that name. Members keep their active tasks up to their share of all tasks.
+The other active tasks go to members with a standby copy, and the rest to the processes with the lowest load. A standby
+task stays where it is, or goes to where the task was active. No process has a task twice. Kafka 4.4 does not assign
+warm-up tasks yet, but `reconcile` handles them.
 """
 
 import heapq
@@ -38,8 +38,6 @@ class Runner(NamedTuple):
 
 @dataclass(slots=True)
 class _Process:
-    """A process with its members and their numbers of tasks."""
-
     index: int
     counts: dict[str, int] = field(default_factory=dict)
     tasks: set[Task] = field(default_factory=set)
@@ -49,16 +47,15 @@ class _Process:
 
     @property
     def load(self) -> float:
-        """The number of tasks for each member."""
+        """The number of tasks per member."""
         return self.total / len(self.counts)
 
     def add(self, member_id: str) -> None:
-        """Add a member without tasks."""
         self.counts[member_id] = 0
         heapq.heappush(self._least, (0, member_id))
 
     def give(self, member_id: str, task: Task) -> int:
-        """Give a member a task, and return how many it has now."""
+        """Give a member a task, and return how many it now has."""
         self.tasks.add(task)
         self.total += 1
         self.counts[member_id] += 1
@@ -66,7 +63,6 @@ class _Process:
         return self.counts[member_id]
 
     def least_loaded(self) -> str:
-        """Return the member with the fewest tasks."""
         while self._least[0][0] != self.counts[self._least[0][1]]:
             heapq.heappop(self._least)
         return self._least[0][1]
@@ -74,9 +70,7 @@ class _Process:
 
 @dataclass(slots=True)
 class _Quota:
-    """How many tasks a member may have, so that all members have about the same number. It applies to members that are
-    not full yet.
-    """
+    """How many tasks each member that is not yet full may have, for an even spread."""
 
     tasks: int
     members: int
@@ -86,17 +80,13 @@ class _Quota:
         return -(-self.tasks // self.members) if self.members else 0
 
     def note(self, count: int) -> None:
-        """Record the number of tasks that a member has now. Once the member is full, the others share the remaining
-        tasks.
-        """
+        """Note how many tasks a member now has. Once it is full, the others share the remaining tasks."""
         if count == self.each:
             self.tasks -= count
             self.members -= 1
 
 
 class _Assigning:
-    """One assignment in progress."""
-
     def __init__(
         self, runners: Sequence[Runner], topology: Mapping[str, Subtopology], standby_count: int
     ) -> None:
@@ -127,7 +117,6 @@ class _Assigning:
         }
 
     def give(self, member_id: str, task: Task, role: int) -> None:
-        """Give a member a task."""
         count = self.process_of[member_id].give(member_id, task)
         self.given[member_id][role].add(task)
         if role == ACTIVE:
@@ -135,11 +124,10 @@ class _Assigning:
         self.quota.note(count)
 
     def is_below(self, quota: _Quota, member_id: str) -> bool:
-        """Whether a member may have one more task."""
         return self.process_of[member_id].counts[member_id] < quota.each
 
     def least_of(self, member_ids: Iterable[str], task: Task | None = None) -> str | None:
-        """Return the first of the members with the lowest load whose process does not have the task."""
+        """Return the least loaded member whose process does not have the task; in a tie, the first."""
         best: tuple[float, int] | None = None
         found = None
         for member_id in member_ids:
@@ -152,7 +140,6 @@ class _Assigning:
         return found
 
     def assign_active(self) -> None:
-        """Assign all active tasks."""
         left = []
         for task in sorted(self.active, key=lambda each: (each[1], each[0])):
             before = self.before_active.get(task)
@@ -172,7 +159,7 @@ class _Assigning:
             self._give_to_least(heap, task, ACTIVE)
 
     def assign_standby(self) -> None:
-        """Assign standby tasks for each stateful task, as far as there are processes for them."""
+        """Assign standby tasks for each stateful task, as long as there are processes for them."""
         left: list[tuple[Task, int]] = []
         for task in sorted(self.stateful, key=lambda each: (each[1], each[0]), reverse=True):
             for count in range(self.standby_count, 0, -1):
@@ -188,7 +175,7 @@ class _Assigning:
                     break
 
     def _standby_for(self, task: Task) -> str | None:
-        """Return a member that had the task before, active or as a standby, and may have it."""
+        """Return a member that may have the task and had it before, as active or standby."""
         before = self.before_active.get(task)
         lacks_it = before is not None and task not in self.process_of[before].tasks
         if before is not None and lacks_it and self.is_below(self.quota, before):
@@ -205,9 +192,7 @@ class _Assigning:
     def _give_to_least(
         self, heap: list[tuple[float, int, _Process]], task: Task, role: int
     ) -> bool:
-        """Give a task to the process with the lowest load that does not have it. Return whether there is such a
-        process.
-        """
+        """Give a task to the least loaded process that does not have it. Return whether there is one."""
         passed = []
         has_given = False
         while heap and not has_given:
@@ -222,9 +207,7 @@ class _Assigning:
 
 
 def _ranked(runners: Sequence[Runner]) -> dict[Task, list[str]]:
-    """Return, for each task, the members that have a standby copy of it, followed by those that have read some of its
-    changelog.
-    """
+    """Map each task to the members with a standby copy, then those that have read part of its changelog."""
     found: dict[Task, list[tuple[bool, int, str]]] = {}
     for each in runners:
         for task in each.tasks.standby:
@@ -241,7 +224,7 @@ def _ranked(runners: Sequence[Runner]) -> dict[Task, list[str]]:
 def assign_sticky(
     runners: Sequence[Runner], topology: Mapping[str, Subtopology], standby_count: int
 ) -> dict[str, Tasks]:
-    """Return the target of each member. Equal input gives equal targets."""
+    """Return the target of each member. Equal inputs yield equal targets."""
     if not runners:
         return {}
     assigning = _Assigning(runners, topology, standby_count)
@@ -257,10 +240,10 @@ def assign_sticky(
 def reconcile(
     group: StreamsGroup, member: Member, assignment_epoch: int, owned: Tasks | None
 ) -> Member:
-    """Return the member after one step, or the same member if there is nothing to do.
+    """Return the member after one step, or the same object if there is nothing to do.
 
-    `owned` are the tasks that the member declares as owned, or None if it did not declare any. The difference matters
-    because a member gives up tasks only by a declaration.
+    `owned` contains the tasks that the member declares, or is None without a declaration; only a declaration gives
+    tasks up.
     """
     current = member.current
     if member.is_reconciled_to(assignment_epoch):
@@ -279,8 +262,8 @@ def _has_any(owned: Tasks | None, revoking: Tasks) -> bool:
 class _Step:
     """One step of a member: what it keeps, gives up and receives in each role.
 
-    A process runs a task in one role only, so a member gets a task only once no member of its process has the task in
-    another role. A member that changes the role of a task keeps it in the old role until it has the new one.
+    A process runs a task in one role only, so a member receives a task only once no member of its process has it in
+    another role. A member keeps a task in its old role until it has the new one.
     """
 
     def __init__(
@@ -308,7 +291,7 @@ class _Step:
         )
 
     def _is_held(self, role: int, task: Task) -> bool:
-        """Whether other members, or this member itself, must give up a task before this member gets it."""
+        """Whether this member or another one must give up a task before this member can have it."""
         process = self._member.metadata.process_id
         here = [process in self._group.processes(each, task) for each in (ACTIVE, STANDBY, WARMUP)]
         others = [
@@ -322,7 +305,7 @@ class _Step:
         return here[ACTIVE] or others[STANDBY] or here[WARMUP]
 
     def result(self, member_epoch: int) -> Member:
-        """Return the member after the step, with this epoch if it has to give up tasks first."""
+        """Return the member after the step, with `member_epoch` if it must give up tasks first."""
         self._convert()
         revoking = self._tasks(self.lost)
         must_revoke = bool(len(revoking)) and _has_any(self._owned, revoking)
@@ -338,7 +321,7 @@ class _Step:
         return self._moved(self._epoch, state, kept.joined(self._tasks(self.new)), NO_TASKS)
 
     def _convert(self) -> None:
-        """Let tasks change their roles within this member, without the member giving them up."""
+        """Change the roles of tasks within this member, which does not have to give them up."""
         for task in self._before[ACTIVE] & self.new[STANDBY]:
             self._grant(STANDBY, task)
         for old, new in ((STANDBY, WARMUP), (WARMUP, STANDBY)):

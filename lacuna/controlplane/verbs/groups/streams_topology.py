@@ -1,9 +1,8 @@
-"""Configures the topology of a streams group (KIP-1071): determines the partition counts of its internal topics, and
-its tasks.
+"""Configures a streams group's topology (KIP-1071): computes its tasks and its internal topics' partition counts.
 
-The rules are Kafka's. A repartition topic whose partition count is not given has the largest count among the
-subtopologies that write to it. Copartitioned topics have equal counts. A changelog topic has as many partitions as its
-subtopology has tasks, which is the largest partition count of any topic that the subtopology reads.
+The rules are Kafka's. A repartition topic without a given partition count receives the largest count among the
+subtopologies that write to it. Copartitioned topics have equal counts. A subtopology has as many tasks as the largest
+topic that it reads has partitions, and its changelog topics have one partition per task.
 """
 
 import heapq
@@ -39,7 +38,7 @@ Find: TypeAlias = Callable[[str], int | None]
 
 
 class _Problem(Exception):
-    """The topics do not fit the topology. The exception has one of Kafka's statuses, and the detail."""
+    """The topics do not fit the topology. The exception holds one of Kafka's statuses, and the detail."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -53,7 +52,7 @@ def check_topology(topology: StreamsTopology) -> None:
         raise invalid(f"The topology epoch is {topology.epoch}, but must not be negative.")
     if topology.ByteSize() > LARGEST_TOPOLOGY:
         raise invalid(
-            f"A topology may have at most {LARGEST_TOPOLOGY} bytes. Divide the application."
+            f"A topology may have at most {LARGEST_TOPOLOGY} bytes. Split the application."
         )
     ids = {each.subtopology_id for each in topology.subtopologies}
     if len(ids) < len(topology.subtopologies):
@@ -68,7 +67,7 @@ def check_topology(topology: StreamsTopology) -> None:
     if len(ids) > MOST_SUBTOPOLOGIES or count > MOST_TOPICS:
         raise invalid(
             f"A topology may have at most {MOST_SUBTOPOLOGIES} subtopologies and name {MOST_TOPICS}"
-            f" topics, but this one has {len(ids)} subtopologies and names {count} topics. Divide the application."
+            f" topics, but this one has {len(ids)} subtopologies and names {count} topics. Split the application."
         )
     for each in topology.subtopologies:
         _check_subtopology(each)
@@ -103,14 +102,12 @@ def _check_indexes(subtopology: StreamsSubtopology) -> None:
 
 
 def invalid(message: str) -> Refused:
-    """Return the exception that refuses a topology."""
+    """Return the error for an invalid topology."""
     return Refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
 
 
 def configure(topology: StreamsTopology, find: Find) -> Configured:
-    """Return the result of configuring the topology for the cluster's topics. Raises Refused for an invalid
-    topology.
-    """
+    """Configure the topology for the cluster's topics. Raises Refused if the topology is invalid."""
     try:
         counts = _decided(topology, find)
         configured = _with_counts(topology, counts)
@@ -124,7 +121,7 @@ def configure(topology: StreamsTopology, find: Find) -> Configured:
     total = sum(each.task_count for each in subtopologies.values())
     if total > MOST_TASKS:
         raise invalid(
-            f"The topology has {total} tasks, but a streams group can have at most {MOST_TASKS}. Divide the"
+            f"The topology has {total} tasks, but a streams group can have at most {MOST_TASKS}. Split the"
             " application, or give its topics fewer partitions."
         )
     problem = None
@@ -173,7 +170,7 @@ def _decided(topology: StreamsTopology, find: Find) -> dict[str, int]:
 
 
 def _count(name: str, counts: Mapping[str, int], find: Find) -> int:
-    """Return the partition count of a topic: its own if it exists, otherwise the one that was decided."""
+    """Return the partition count of a topic: its own if it exists, otherwise the computed one."""
     count = find(name)
     if count is None:
         count = counts.get(name)
@@ -183,9 +180,7 @@ def _count(name: str, counts: Mapping[str, int], find: Find) -> int:
 
 
 def _of_repartition_topics(topology: StreamsTopology, find: Find) -> dict[str, int]:
-    """Return the counts of repartition topics: given ones, and those that follow from the subtopologies that write to
-    them.
-    """
+    """Return the counts of repartition topics: given ones, and those that follow from the topics' writers."""
     counts = {
         info.name: info.partition_count
         for each in topology.subtopologies
@@ -211,10 +206,10 @@ def _of_repartition_topics(topology: StreamsTopology, find: Find) -> dict[str, i
 
 
 def _follow(topology: StreamsTopology, counts: dict[str, int], find: Find) -> None:
-    """Add the counts of the topics that subtopologies write to, as far as they follow from the topics that these read.
+    """Add the counts of the topics that subtopologies write to, as far as they follow from what these read.
 
-    Subtopologies are visited in order. Those whose source topics all have unknown counts are visited again after the
-    last one. In a valid topology, the graph of subtopologies has no loops.
+    Subtopologies are visited in order, and again after the last one if the counts of all their source topics are
+    unknown. The subtopologies of a valid topology form no loops.
     """
     readers: dict[str, list[int]] = {}
     for index, each in enumerate(topology.subtopologies):
@@ -244,7 +239,7 @@ def _follow(topology: StreamsTopology, counts: dict[str, int], find: Find) -> No
 def _most_read(
     subtopology: StreamsSubtopology, counts: Mapping[str, int], find: Find
 ) -> int | None:
-    """Return the largest known partition count among the topics that a subtopology reads, or None if none is known."""
+    """Return the largest known partition count among the topics that a subtopology reads, or None."""
     known = [counts.get(info.name) for info in subtopology.repartition_source_topics]
     known += [find(name) for name in subtopology.source_topics]
     return max((each for each in known if each is not None), default=None)
@@ -266,7 +261,7 @@ def _equal(
 ) -> dict[str, int]:
     """Return the counts of the repartition topics among copartitioned topics.
 
-    `is_given` tells for each repartition topic whether the topology gives its count.
+    `is_given` shows for each repartition topic whether the topology specifies its count.
     """
     own = {name: _count(name, counts, find) for name in topics if name in is_given}
     others = {name: _count(name, counts, find) for name in topics if name not in is_given}
@@ -299,9 +294,7 @@ def _with_counts(topology: StreamsTopology, counts: Mapping[str, int]) -> Stream
 
 
 def _missing(topology: StreamsTopology, find: Find) -> dict[str, InternalTopicInfo]:
-    """Return the internal topics that do not exist. Raises _Problem if an existing one has the wrong number of
-    partitions.
-    """
+    """Return the internal topics that do not exist. Raises _Problem if one exists with a wrong partition count."""
     missing = {}
     for each in topology.subtopologies:
         for info in (*each.repartition_source_topics, *each.changelog_topics):

@@ -504,7 +504,7 @@ SCRIPTS = {
         runs t-0                      -> 1..2 1-1 acquired x1 a
         rule topic.name.prefix        ->
         ack a t-0 1=reject            -> a: ok
-        plan                          -> set errors.deadletterqueue.group.enable of topic t to true,
+        plan                          -> set errors.deadletterqueue.group.enable to true on topic t s
         set errors.deadletterqueue.topic.name dlq.x ->
         get a t-0 2                   -> a: 2-3x1
         ack a t-0 2=reject            -> a: ok

@@ -1,4 +1,4 @@
-"""Assignments: sets of partitions that a member holds, is giving up, or should hold."""
+"""Assignments: sets of partitions that a member holds, should hold, or is giving up."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,7 +10,7 @@ NOTHING: Assignment = {}
 
 
 def read_assignment(rows: Iterable[TopicIdPartitions]) -> Assignment:
-    """Read an assignment from a message's rows, in which a topic may occur more than once."""
+    """Read an assignment from a message's rows, which may repeat a topic."""
     read: dict[bytes, set[int]] = {}
     for row in rows:
         if row.partitions:
@@ -27,19 +27,17 @@ def write_assignment(assignment: Assignment) -> list[TopicIdPartitions]:
 
 
 def common(one: Assignment, other: Assignment) -> Assignment:
-    """Return the partitions that are in both assignments."""
     shared = {topic_id: each & other.get(topic_id, frozenset()) for topic_id, each in one.items()}
     return {topic_id: each for topic_id, each in shared.items() if each}
 
 
 def without(one: Assignment, other: Assignment) -> Assignment:
-    """Return the partitions that are in the first assignment but not in the other."""
+    """Return the partitions of the first assignment that are not in the other."""
     left = {topic_id: each - other.get(topic_id, frozenset()) for topic_id, each in one.items()}
     return {topic_id: each for topic_id, each in left.items() if each}
 
 
 def joined(one: Assignment, other: Assignment) -> Assignment:
-    """Return the partitions that are in either assignment."""
     topic_ids = [*one, *(topic_id for topic_id in other if topic_id not in one)]
     return {
         topic_id: one.get(topic_id, frozenset()) | other.get(topic_id, frozenset())
@@ -48,10 +46,8 @@ def joined(one: Assignment, other: Assignment) -> Assignment:
 
 
 def is_within(one: Assignment, other: Assignment) -> bool:
-    """Whether all partitions of the first assignment are in the other."""
     return all(each <= other.get(topic_id, frozenset()) for topic_id, each in one.items())
 
 
 def partitions_of(assignment: Assignment) -> Iterable[tuple[bytes, int]]:
-    """Yield each partition of the assignment as (topic id, partition index)."""
     return ((topic_id, each) for topic_id, indexes in assignment.items() for each in indexes)

@@ -1,4 +1,4 @@
-"""A consumer group as the journal keeps it, and a draft of its next step.
+"""A consumer group as stored in the journal, and a draft of its next step.
 
 group.apply(step)              # replay, which is the only way to change a group
 group.to_step()                # the whole group, for a snapshot
@@ -23,7 +23,7 @@ FIRST_EPOCH: Final = 1
 
 @dataclass(slots=True, kw_only=True)
 class ConsumerGroup:
-    """The durable state of one group. `topics` are the subscribed topics as of its current epoch."""
+    """The durable state of a group. `topics` are the subscribed topics as of its current epoch."""
 
     group_id: str
     group_epoch: int = FIRST_EPOCH
@@ -38,7 +38,6 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
-        """The group's progress towards its target assignment."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.group_epoch > self.assignment_epoch:
@@ -48,7 +47,7 @@ class ConsumerGroup:
         return ConsumerGroupState.RECONCILING
 
     def apply(self, step: ConsumerGroupStep) -> None:
-        """Apply one step. A step that holds a whole group can be applied to an empty group."""
+        """Apply a step. A step with a whole group can be applied to an empty one."""
         self.group_epoch = step.group_epoch
         self.assignment_epoch = step.assignment_epoch
         for member_id in step.removed_member_ids:
@@ -66,7 +65,7 @@ class ConsumerGroup:
             self.topics = read_topics(step.topics)
 
     def to_step(self) -> ConsumerGroupStep:
-        """Return the whole group as one step; equal groups give equal bytes."""
+        """Return the whole group as one step; equal groups yield equal bytes."""
         return ConsumerGroupStep(
             group_id=self.group_id,
             group_epoch=self.group_epoch,
@@ -84,7 +83,6 @@ class ConsumerGroup:
                 self.owners[key] = member.member_id
 
     def _drop(self, member: Member | None) -> None:
-        """Remove everything that is derived from a member."""
         if member is None:
             return
         instance_id = member.subscription.group_instance_id
@@ -97,7 +95,7 @@ class ConsumerGroup:
 
 
 class Draft:
-    """A consumer group while a decision changes it. It is copied at the first change, and `base` stays unchanged.
+    """A consumer group under change by a decision, copied at the first change. `base` stays unchanged.
 
     `base` is None if there was no consumer group.
     """
@@ -121,7 +119,7 @@ class Draft:
         self.changed: dict[str, Member | None] = {}
 
     def put(self, member: Member) -> None:
-        """Add a member, or replace the one with its id."""
+        """Add or replace a member."""
         before = self.members.get(member.member_id)
         if before is member:
             return
@@ -132,7 +130,7 @@ class Draft:
             self.static_members[member.subscription.group_instance_id] = member.member_id
 
     def remove(self, member_id: str) -> None:
-        """Remove a member. Its partitions become free when the step is applied."""
+        """Remove a member, whose partitions become free when the step is applied."""
         self._note(member_id)
         member = self.members.pop(member_id)
         self.metadata_size += _growth(member, None)
@@ -141,7 +139,7 @@ class Draft:
             del self.static_members[instance_id]
 
     def retarget(self, targets: dict[str, Assignment]) -> None:
-        """Give each member its target for the group's epoch: the one under its id in `targets`, or an empty one."""
+        """Give each member its target from `targets`, or an empty one, for the group's epoch."""
         for member_id, member in list(self.members.items()):
             target = targets.get(member_id, {})
             if target != member.target:
@@ -149,14 +147,14 @@ class Draft:
         self.assignment_epoch = self.group_epoch
 
     def is_waiting_for_others(self, member: Member) -> bool:
-        """Whether other members still hold partitions of this member's target."""
+        """Whether other members still hold partitions in this member's target."""
         return any(
             self.owners.get(key, member.member_id) != member.member_id
             for key in partitions_of(member.target)
         )
 
     def to_step(self) -> ConsumerGroupStep | None:
-        """Return the step that leads from the base to this draft, or None if nothing changed."""
+        """Return the step from the base to this draft, or None if nothing has changed."""
         step = ConsumerGroupStep(
             group_id=self.group_id,
             group_epoch=self.group_epoch,
@@ -179,7 +177,7 @@ class Draft:
         return step if is_change else None
 
     def _note(self, member_id: str) -> None:
-        """Record that a member is about to change, and remember its state in the base."""
+        """Note that a member is about to change, and remember its state in the base."""
         if not self.changed:
             self.members = dict(self.members)
             self.static_members = dict(self.static_members)
@@ -188,9 +186,7 @@ class Draft:
 
 
 def _growth(before: Member | None, now: Member | None) -> int:
-    """Return by how many bytes a group's subscriptions grow. Most changes do not affect the subscriptions, and then
-    nothing is computed.
-    """
+    """Return by how many bytes subscriptions grow. The common case of unchanged ones is fast."""
     was = before.subscription if before is not None else None
     is_ = now.subscription if now is not None else None
     if was is is_:
@@ -199,11 +195,9 @@ def _growth(before: Member | None, now: Member | None) -> int:
 
 
 def topics_record(topics: Mapping[bytes, int]) -> PartitionCounts:
-    """Return topics as the message that steps hold."""
     ordered = dict(sorted(topics.items()))
     return PartitionCounts(topic_ids=ordered, partition_counts=ordered.values())
 
 
 def read_topics(record: PartitionCounts) -> dict[bytes, int]:
-    """Read the message that steps hold."""
     return dict(zip(record.topic_ids, record.partition_counts, strict=True))

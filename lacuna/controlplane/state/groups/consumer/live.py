@@ -1,5 +1,4 @@
-"""The volatile part of consumer groups: deadlines, and the sessions over which the last answers were sent. It is not
-journalled (S26).
+"""The volatile part of consumer groups: deadlines, and the sessions over which the last answers were sent (S26).
 
 After a restart, every member has its full session timeout, and a member that was revoking partitions has its full
 rebalance timeout.
@@ -15,7 +14,7 @@ from lacuna.controlplane.state.groups.consumer.states import LEAVING_STATIC_EPOC
 
 
 class Deadline(IntEnum):
-    """The kinds of deadlines: the reason why a member is removed when one passes."""
+    """The kinds of deadlines, each with the reason for removing a member that misses it."""
 
     SESSION = 0  # it sent no heartbeat
     REVOCATION = 1  # it did not give up partitions as requested
@@ -25,12 +24,12 @@ class Deadline(IntEnum):
 
 @dataclass(slots=True)
 class LiveConsumerGroup:
-    """The deadlines of one group, in milliseconds, by (member id, kind)."""
+    """The deadlines of a group, in milliseconds, by (member id, kind)."""
 
     deadlines: dict[tuple[str, Deadline], int] = field(default_factory=dict)
     # Member id → the number of the session over which its last heartbeat was answered.
     answered_over: dict[str, int] = field(default_factory=dict)
-    # A lower bound of all deadlines. Heartbeats move deadlines later without changing it.
+    # A lower bound on all deadlines. Heartbeats move deadlines later without changing it.
     due_ms: int | None = None
     # How much of `LiveGroups.moved_ms` has been applied to the deadlines.
     moved_ms: int = 0
@@ -41,7 +40,7 @@ class LiveConsumerGroup:
     def wake(
         cls, group: ConsumerGroup, session_timeout_ms: int, now_ms: int
     ) -> "LiveConsumerGroup":
-        """Set full deadlines for a group that was restored from the journal."""
+        """Restore a group from the journal, with full deadlines."""
         live = cls()
         for member in group.members.values():
             live.expect_heartbeat(member, session_timeout_ms, now_ms)
@@ -49,21 +48,21 @@ class LiveConsumerGroup:
         return live
 
     def expect_heartbeat(self, member: Member, session_timeout_ms: int, now_ms: int) -> None:
-        """Restart the member's session, with its own timeout if it speaks the classic protocol, else the group's."""
+        """Restart the member's session, with its own timeout if it speaks the classic protocol, or else the group's."""
         classic = member.subscription.classic
         timeout_ms = session_timeout_ms if classic is None else classic.session_timeout_ms
         self.set(member.member_id, Deadline.SESSION, now_ms + timeout_ms)
 
     def has_heard(self, member_id: str, session: int) -> bool:
-        """Whether a member that sends a heartbeat over this session certainly received the answer to its last one.
+        """Whether a member that sends a heartbeat over this session has certainly received its last answer.
 
-        An answer to an agent is lost only with its session, and the agent's reaction to a lost answer is unknown: it
+        An answer is lost only together with the agent's session. It is unknown how the agent reacted to the loss: it
         may have sent the heartbeat again, or have answered it itself (adr/0034).
         """
         return self.answered_over.get(member_id) == session
 
     def follow(self, before: Member | None, member: Member, now_ms: int) -> None:
-        """Start or clear a member's revocation deadline if its state has changed since `before`."""
+        """Start or clear a member's revocation deadline if its state has changed from `before`."""
         if before is not None and before.current == member.current:
             return
         is_revoking = (
@@ -77,38 +76,31 @@ class LiveConsumerGroup:
             self.clear(member.member_id, Deadline.REVOCATION)
 
     def set(self, member_id: str, kind: Deadline, deadline_ms: int) -> None:
-        """Set or move a deadline."""
         self.deadlines[member_id, kind] = deadline_ms
         if self.due_ms is None or deadline_ms < self.due_ms:
             self.due_ms = deadline_ms
 
     def set_if_absent(self, member_id: str, kind: Deadline, deadline_ms: int) -> None:
-        """Set a deadline unless the member already has one of this kind."""
         if (member_id, kind) not in self.deadlines:
             self.set(member_id, kind, deadline_ms)
 
     def clear(self, member_id: str, kind: Deadline) -> None:
-        """Remove a deadline, because the member did what was expected."""
         self.deadlines.pop((member_id, kind), None)
 
     def forget(self, member_id: str) -> None:
-        """Remove everything kept for a member that left or was removed."""
         self.answered_over.pop(member_id, None)
         for kind in Deadline:
             self.clear(member_id, kind)
 
     def overdue(self, now_ms: int) -> Set[str]:
-        """Return the ids of the members with a deadline at or before `now_ms`."""
         return {member_id for (member_id, _), at_ms in self.deadlines.items() if at_ms <= now_ms}
 
     def is_due(self, now_ms: int, moved_ms: int) -> bool:
-        """Return whether a deadline may have passed, taking into account the part of `moved_ms` that was not applied
-        yet.
-        """
+        """Whether a deadline may have passed, counting the part of `moved_ms` that has not yet been applied."""
         return self.due_ms is not None and self.due_ms + moved_ms - self.moved_ms <= now_ms
 
     def settle(self, moved_ms: int) -> None:
-        """Move all deadlines by the part of `moved_ms` that has not been applied yet (see `LiveGroups`)."""
+        """Move all deadlines by the part of `moved_ms` that has not yet been applied (see `LiveGroups`)."""
         if by_ms := moved_ms - self.moved_ms:
             self.moved_ms = moved_ms
             self._shift(by_ms)
@@ -118,5 +110,4 @@ class LiveConsumerGroup:
         self.refresh_due()
 
     def refresh_due(self) -> None:
-        """Recompute the lower bound of all deadlines."""
         self.due_ms = min(self.deadlines.values(), default=None)

@@ -1,4 +1,4 @@
-"""A member of a consumer group: its subscription, its target, and the partitions that it currently holds."""
+"""A member of a consumer group: its subscription, its target, and its current partitions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ from lacuna.controlplane.v1.groups_pb2 import GroupProtocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classic:
-    """Additional fields of a member that speaks the classic protocol."""
+    """What only a member that speaks the classic protocol has."""
 
     session_timeout_ms: int
     protocols: Protocols
@@ -42,10 +42,10 @@ _LONGEST_SHARED: Final = 249
 
 
 def shared_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return topic names in the form of subscriptions: sorted and without duplicates.
+    """Return topic names as subscriptions store them: sorted and without duplicates.
 
-    Most members want the same topics, so equal names share one string object. That saves memory, and allows
-    subscriptions to be compared by comparing pointers.
+    Most members want the same topics, so equal names share one string object. This saves memory, and lets subscriptions
+    be compared by pointer.
     """
     ordered = sorted(set(names))
     return tuple(name if len(name) > _LONGEST_SHARED else first_equal(name) for name in ordered)
@@ -59,7 +59,7 @@ def first_equal(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """The subscription that a member declares. A string is empty if the member did not give it."""
+    """The subscription that a member declares. Strings that it does not specify are empty."""
 
     group_instance_id: str = ""
     rack_id: str = ""
@@ -72,7 +72,6 @@ class Subscription:
     classic: Classic | None = None  # None if it speaks the consumer protocol
 
     def to_record(self) -> ConsumerSubscription:
-        """Return the message that journal records hold."""
         record = ConsumerSubscription(
             group_instance_id=self.group_instance_id,
             rack_id=self.rack_id,
@@ -96,7 +95,6 @@ class Subscription:
 
     @classmethod
     def from_record(cls, record: ConsumerSubscription) -> "Subscription":
-        """Read the message that journal records hold."""
         classic = None
         if record.HasField("classic"):
             protocols = tuple((each.name, each.metadata) for each in record.classic.protocols)
@@ -116,9 +114,7 @@ class Subscription:
 
 
 def size_of_subscription(subscription: Subscription) -> int:
-    """Return the approximate size of a subscription in bytes. For a classic member, it includes the protocols, as in
-    classic groups.
-    """
+    """Return the approximate size in bytes, which for a classic member includes its protocols."""
     if subscription.classic is not None:
         return size_of(subscription.classic.protocols)
     texts = (
@@ -134,10 +130,10 @@ def size_of_subscription(subscription: Subscription) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Current:
-    """The epochs and state of a member, and its partitions: assigned ones, and ones to give up.
+    """A member's epochs, state and partitions.
 
-    The member owns both kinds; it owns the latter until it confirms that it has given them up. It took them at
-    `taken_epoch`, or at the epochs in `taken_before`.
+    A member owns its assigned partitions and, until it confirms giving them up, its revoked ones. It took them
+    at `taken_epoch`, or at the epochs in `taken_before`.
     """
 
     member_epoch: int = JOINING_EPOCH
@@ -159,7 +155,7 @@ class Current:
     def moved(
         self, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment
     ) -> "Current":
-        """Return the member's next step, in which it takes the partitions that it did not own before, at `epoch`."""
+        """Return the member's next step, in which it takes at `epoch` the partitions that it did not own before."""
         taken_epoch, taken_before = self.taken_epoch, self.taken_before
         owned, before = joined(assigned, revoking), joined(self.assigned, self.revoking)
         if without(owned, before):
@@ -178,7 +174,6 @@ class Current:
         )
 
     def to_record(self) -> ConsumerCurrent:
-        """Return the message that journal records hold."""
         return ConsumerCurrent(
             member_epoch=self.member_epoch,
             previous_member_epoch=self.previous_member_epoch,
@@ -194,7 +189,6 @@ class Current:
 
     @classmethod
     def from_record(cls, record: ConsumerCurrent) -> "Current":
-        """Read the message that journal records hold."""
         return cls(
             member_epoch=record.member_epoch,
             previous_member_epoch=record.previous_member_epoch,
@@ -210,8 +204,6 @@ class Current:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One member. It is immutable; a change creates a new one."""
-
     member_id: str
     subscription: Subscription = field(default_factory=Subscription)
     target: Assignment = field(default_factory=dict)
@@ -219,16 +211,15 @@ class Member:
 
     @property
     def is_classic(self) -> bool:
-        """Whether the member speaks the classic protocol."""
         return self.subscription.classic is not None
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
-        """Whether the member holds exactly its target of this assignment epoch."""
+        """Whether the member holds exactly its target for this assignment epoch."""
         current = self.current
         return current.state is MemberState.STABLE and current.member_epoch == assignment_epoch
 
     def described(self) -> DescribedConsumerMember:
-        """Return the message for operators, without the target."""
+        """Return the member's description for operators, without its target."""
         subscription = self.subscription
         return DescribedConsumerMember(
             member_id=self.member_id,
@@ -244,7 +235,7 @@ class Member:
         )
 
     def to_record(self, before: "Member | None" = None) -> ConsumerMember:
-        """Return the message that journal records hold, with all parts or only those that differ from `before`."""
+        """Return the message for journal records, with all parts or only those that differ from `before`."""
         record = ConsumerMember(member_id=self.member_id)
         if before is None or self.subscription != before.subscription:
             record.subscription.CopyFrom(self.subscription.to_record())
@@ -256,7 +247,7 @@ class Member:
 
     @classmethod
     def from_record(cls, record: ConsumerMember, before: "Member | None" = None) -> "Member":
-        """Read the message that journal records hold. Missing parts are taken from `before`."""
+        """Read the message from a journal record. Missing parts are taken from `before`."""
         before = before or cls(member_id=record.member_id)
         return cls(
             member_id=record.member_id,

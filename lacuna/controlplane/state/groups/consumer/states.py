@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class ConsumerGroupState(StrEnum):
-    """A group's progress towards its target assignment."""
+    """How far a group has progressed towards its target assignment."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"  # the target is older than the group's epoch
@@ -20,7 +20,7 @@ class ConsumerGroupState(StrEnum):
 
 
 class MemberState(StrEnum):
-    """A member's progress towards its target."""
+    """How far a member has progressed towards its target."""
 
     STABLE = "Stable"
     UNREVOKED_PARTITIONS = "UnrevokedPartitions"

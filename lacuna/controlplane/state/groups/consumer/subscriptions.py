@@ -1,7 +1,7 @@
-"""Resolves subscriptions to topics: those with the given names, and those that match a regular expression.
+"""Resolves subscriptions to topics, which are named or match a regular expression.
 
-As in Kafka, the expression uses RE2's syntax and must match the whole name of a topic. RE2's matching time is linear in
-the lengths of the name and of the compiled expression, so the size of the compiled expression is bounded.
+As in Kafka, the expression uses RE2's syntax and must match the whole topic name. RE2's matching time is linear in the
+lengths of the name and of the compiled expression, so the latter is bounded.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,17 +22,17 @@ _ENTRY_SIZE: Final = 64
 
 
 class ClusterTopics(Protocol):
-    """The topics of the cluster, as groups need them."""
+    """The cluster's topics, in the form that groups need."""
 
     @property
     def version(self) -> int:
         """A number that changes whenever the topics change."""
 
     def find(self, name: str) -> tuple[bytes, int] | None:
-        """Return the topic's id and partition count, or None if there is no such topic."""
+        """Return the topic's id and partition count, or None if it does not exist."""
 
     def name_of(self, topic_id: bytes) -> str | None:
-        """Return the topic's name, or None if there is no such topic."""
+        """Return the topic's name, or None if it does not exist."""
 
     def names(self) -> Iterable[str]:
         """Return the names of all topics."""
@@ -45,8 +45,8 @@ TopicCounts = Mapping[bytes, int]
 class Resolver:
     """Resolves subscriptions, and caches the results until the topics' version changes.
 
-    The members of a group usually have equal subscriptions, and all of these are resolved each time a member joins.
-    Equal subscriptions resolve to the same object, so an assignor recognizes them at once.
+    A group's members usually have equal subscriptions, which are all resolved each time a member joins. Equal
+    subscriptions resolve to the same object, so assignors can compare them at once.
     """
 
     def __init__(self) -> None:
@@ -58,9 +58,7 @@ class Resolver:
     def resolve(
         self, topics: ClusterTopics, topic_names: tuple[str, ...], topic_regex: str
     ) -> TopicCounts:
-        """Return the existing topics that have one of the names, or whose name matches the expression ("" for no
-        expression).
-        """
+        """Return the existing topics with one of the names, or matching the expression (unless it is "")."""
         if self._version != topics.version:
             self._forget()
             self._version = topics.version
@@ -86,7 +84,7 @@ class Resolver:
         return matched
 
     def _make_room(self, size: int) -> None:
-        """Make room for one more entry, by dropping all entries if there would otherwise be too many."""
+        """Make room for one more entry by dropping all entries if there are too many."""
         if self._remembered + size + _ENTRY_SIZE > _MAX_REMEMBERED:
             self._forget()
         self._remembered += size + _ENTRY_SIZE

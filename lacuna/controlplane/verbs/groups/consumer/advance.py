@@ -1,4 +1,4 @@
-"""The consequences of a change in a consumer group: a new epoch, new targets, and the journalled step."""
+"""Advances a consumer group after a change: increases its epoch, computes targets, and journals the step."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ ASSIGNORS: Mapping[str, Assign] = {"uniform": assign_uniform, "range": assign_ra
 
 
 def preferred_assignor(members: dict[str, Member]) -> str:
-    """Return the assignor that the largest number of members request. In a tie, the first in ASSIGNORS wins."""
+    """Return the assignor requested by the most members; in a tie, the first in ASSIGNORS."""
     votes = Counter(
         each.subscription.server_assignor
         for each in members.values()
@@ -31,10 +31,7 @@ def preferred_assignor(members: dict[str, Member]) -> str:
 
 
 def take_account(turn: Turn, draft: Draft, *, has_changed: bool) -> None:
-    """Increase the group's epoch if `has_changed`, or if the topics that its members want have changed.
-
-    Topics can be created, extended and deleted. Checking them is cheap while nothing in the cluster has changed.
-    """
+    """Increase the group's epoch if `has_changed`, or if a subscribed topic was created, extended or deleted."""
     live = turn.groups.live_consumers.get(draft.group_id)
     version = turn.topics.version
     if not has_changed and live is not None and live.topics_version == version:
@@ -47,11 +44,11 @@ def take_account(turn: Turn, draft: Draft, *, has_changed: bool) -> None:
     draft.topics = topics
     draft.topics_version = version
     if not draft.members:
-        draft.assignment_epoch = draft.group_epoch  # nobody waits for an assignment
+        draft.assignment_epoch = draft.group_epoch  # no member waits for an assignment
 
 
 def assign_if_stale(turn: Turn, draft: Draft) -> None:
-    """Assign a new target to every member, if the group's epoch is ahead of the assignment epoch."""
+    """Compute new targets for all members if the assignment epoch is behind the group's epoch."""
     if draft.group_epoch <= draft.assignment_epoch:
         return
     assign = ASSIGNORS[preferred_assignor(draft.members)]
@@ -59,7 +56,7 @@ def assign_if_stale(turn: Turn, draft: Draft) -> None:
 
 
 def subscribers_of(turn: Turn, draft: Draft) -> tuple[list[Subscriber], TopicCounts]:
-    """Return the members as assignors see them, and the topics that they want, ordered by name."""
+    """Return the members as assignors see them, and the subscribed topics ordered by name."""
     subscribers = [
         Subscriber(
             member_id=member_id,
@@ -82,12 +79,12 @@ def _resolve(turn: Turn, member: Member) -> TopicCounts:
 
 
 def _distinct(resolved: Iterable[TopicCounts]) -> Iterable[TopicCounts]:
-    """Return the distinct values; the resolver returns the same object for equal subscriptions."""
+    """Drop repeated objects: for equal subscriptions, the resolver returns the same object."""
     return {id(each): each for each in resolved}.values()
 
 
 def keep(turn: Turn, draft: Draft) -> LiveConsumerGroup:
-    """Journal the draft's changes, update the group's deadlines, and return them."""
+    """Journal the draft's changes, then update and return the group's deadlines."""
     step = draft.to_step()
     if step is not None:
         turn.journal_group(GroupRecord(consumer_group_step=step))
@@ -95,7 +92,7 @@ def keep(turn: Turn, draft: Draft) -> LiveConsumerGroup:
         new = LiveConsumerGroup(moved_ms=turn.groups.live.moved_ms)
         live = turn.groups.live_consumers[draft.group_id] = new
     else:
-        # After a restart, this may be the first use of the group. The first use begins the sessions of all members.
+        # After a restart, this may be the group's first use, which starts the sessions of all members.
         live = turn.groups.open_consumer(draft.base, turn.now_ms)
     if draft.topics_version is not None:
         live.topics_version = draft.topics_version
@@ -109,7 +106,6 @@ def keep(turn: Turn, draft: Draft) -> LiveConsumerGroup:
 
 
 def replay_consumer_group_step(state: State, record: ConsumerGroupStep, now_ms: int) -> None:
-    """Apply a step to a consumer group, creating the group if it is the first step."""
     internal.write_step(state, record, now_ms)
     state.groups.take_step(record)
 

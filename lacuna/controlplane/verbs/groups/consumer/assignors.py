@@ -1,9 +1,9 @@
-"""The interface of assignors, and the `range` and `simple` assignors. Equal groups get equal targets.
+"""The interface of assignors, and the `range` and `simple` assignors. Equal groups have equal targets.
 
     assign(members, topics) -> member id → target
 
-`members` are Subscribers, with the topics that each wants and its current target. `topics` has the partition counts of
-all these topics, in the order of their names.
+`members` are Subscribers, each with its topics and current target. `topics` maps all these topics, ordered by name, to
+their partition counts.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,11 +16,9 @@ from lacuna.controlplane.state.groups.consumer.subscriptions import TopicCounts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
-    """A member as an assignor sees it."""
-
     member_id: str
     group_instance_id: str
-    topics: TopicCounts  # the topics that it subscribed to
+    topics: TopicCounts  # its subscription
     target: Assignment
 
 
@@ -28,10 +26,10 @@ Assign = Callable[[Sequence[Subscriber], TopicCounts], dict[str, Assignment]]
 
 
 def assign_range(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str, Assignment]:
-    """Assign by `range`: each subscriber of a topic gets one run of its partitions.
+    """Assign by `range`: each subscriber of a topic receives one run of its partitions.
 
-    For topics with equal partition counts and equal subscribers, records with equal keys go to the same member. Static
-    members come first, ordered by instance id, so that they keep their runs.
+    For topics with equal partition counts and subscribers, records with equal keys go to the same member. Static
+    members come first, ordered by instance id, so they keep their runs.
     """
     ordered = sorted(members, key=_range_order)
     targets: dict[str, dict[bytes, frozenset[int]]] = {each.member_id: {} for each in ordered}
@@ -49,9 +47,9 @@ def assign_range(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str
 
 
 def subscribers_of(members: Sequence[Subscriber], topics: TopicCounts) -> Mapping[bytes, list[str]]:
-    """Map each topic id to the ids of the members that want it, in the members' order. Equal lists are the same object.
+    """Map each topic id to its subscribers' ids, in the members' order. Equal lists are the same object.
 
-    Members with equal subscriptions are handled together, since there can be many members and many topics.
+    There can be many members and topics, so members with equal subscriptions are handled together.
     """
     kinds = {id(each.topics): each.topics for each in members}
     lists: dict[frozenset[int], list[str]] = {}
@@ -69,10 +67,9 @@ def _range_order(member: Subscriber) -> tuple[bool, str]:
 
 
 def assign_simple(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str, Assignment]:
-    """Assign as share groups do: members may share a partition, and every member gets partitions if there are enough.
+    """Assign as share groups do: members may share partitions, and each has some if there are enough.
 
-    If all members want the same topics, the partitions of all topics are assigned together; otherwise, those of each
-    topic are assigned separately.
+    If all members want the same topics, all partitions are assigned together, otherwise topic by topic.
     """
     ordered = sorted(members, key=lambda each: each.member_id)
     takers_of = subscribers_of(ordered, topics)
@@ -96,10 +93,9 @@ def assign_simple(members: Sequence[Subscriber], topics: TopicCounts) -> dict[st
 def _shared(
     takers: Sequence[str], partitions: Sequence[PartitionKey], before: Mapping[str, Assignment]
 ) -> Iterator[tuple[str, PartitionKey]]:
-    """Yield which member gets which partition. Members keep the partitions that they have, as far as their quotas
-    allow.
+    """Yield (member id, partition) pairs. Members keep the partitions they have, within their quotas.
 
-    Each partition gets the same number of members, and the quotas of members differ by at most one.
+    All partitions have the same number of members, and quotas differ by at most one.
     """
     if not takers or not partitions:
         return

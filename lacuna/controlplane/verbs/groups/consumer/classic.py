@@ -1,8 +1,8 @@
 """Members of a consumer group that speak the classic protocol, during an upgrade or a downgrade.
 
 They send JoinGroup, SyncGroup and Heartbeat as before, but do not wait for each other. Each member has its own epoch,
-which it sees as a generation, and moves one step towards its target whenever it joins. The answer to a heartbeat tells
-the member when to rejoin. There is no leader, since the coordinator assigns the partitions.
+which it sees as a generation, and moves one step towards its target whenever it joins. The response to a heartbeat
+tells it when to rejoin. There is no leader, since the coordinator assigns the partitions.
 """
 
 from dataclasses import replace
@@ -141,7 +141,7 @@ def _first_protocol(member: Member) -> str:
 
 
 def sync(turn: Turn, group: ConsumerGroup, command: SyncGroup) -> Reply:
-    """Decide a SyncGroup. The answer comes at once, with the partitions that the member holds."""
+    """Decide a SyncGroup, which returns the member's partitions at once."""
     try:
         member = _find(group, command)
         first = _first_protocol(member)
@@ -169,7 +169,7 @@ def sync(turn: Turn, group: ConsumerGroup, command: SyncGroup) -> Reply:
 
 
 def heartbeat(turn: Turn, group: ConsumerGroup, command: Heartbeat) -> Reply:
-    """Decide a Heartbeat; a member that should join again gets REBALANCE_IN_PROGRESS."""
+    """Decide a Heartbeat. A member that should rejoin receives REBALANCE_IN_PROGRESS."""
     try:
         member = _find(group, command)
     except Refused as refused:
@@ -201,7 +201,7 @@ def _expect_join(turn: Turn, group: ConsumerGroup, member: Member) -> None:
 
 
 def _find(group: ConsumerGroup, command: SyncGroup | Heartbeat) -> Member:
-    """Find the classic member that sent the command, and check its generation. Raises Refused."""
+    """Return the classic member that sent the command, after checking its generation. Raises Refused."""
     draft = Draft(group.group_id, group)
     member = finding.find_member(draft, command.member_id, command.group_instance_id)
     if not member.is_classic:
@@ -212,10 +212,7 @@ def _find(group: ConsumerGroup, command: SyncGroup | Heartbeat) -> Member:
 
 
 def leave(turn: Turn, group: ConsumerGroup, command: LeaveGroup) -> Reply:
-    """Decide a LeaveGroup, with an error code for each member.
-
-    The members can speak either protocol, so that an operator can remove them.
-    """
+    """Decide a LeaveGroup. Since operators also send it, the members can speak either protocol."""
     draft = Draft(group.group_id, group)
     leaving: set[str] = set()
     error_codes = []

@@ -1,8 +1,8 @@
-"""Converts groups with members from the classic to the consumer protocol and back.
+"""Converts groups with members between the classic and the consumer protocol.
 
 This is Kafka's default, group.consumer.migration.policy=bidirectional. The first member that speaks the consumer
-protocol upgrades a classic group. When the last such member is gone, the remaining classic members become a classic
-group again. The kind of an empty group is decided by the next member that joins it.
+protocol upgrades a classic group. Once the last such member is gone, the remaining classic members form a classic group
+again. An empty group takes the kind of the next member that joins it.
 """
 
 from collections.abc import Collection, Mapping
@@ -36,9 +36,9 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 def upgrade(turn: Turn, group: LiveGroup) -> Draft:
     """Return a draft of the consumer group that replaces a classic group with members.
 
-    All members count as stable with their assignments from the last generation. The heartbeat that causes the upgrade
-    increases the epoch, so the classic members join again. Raises Refused if the group has another protocol type, or
-    its members' metadata is malformed.
+    All members start as stable, with their assignments from the last generation. The heartbeat that causes the upgrade
+    increases the epoch, so they rejoin. Raises Refused if the group has a different protocol type, or if its members'
+    metadata is malformed.
     """
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         raise Refused(
@@ -68,8 +68,7 @@ def _to_consumer(
     name = group.protocol_name if group.protocol_name in names else names[0]
     subscription = embedded.read_subscription(member.metadata_of(name))
     assigned = ids_of(turn, embedded.read_assignment(member.assignment))
-    # Clients made these assignments, so two members may have the same partition. In a consumer group, it has only one
-    # owner.
+    # Clients made these assignments, so two members may have the same partition. A consumer group allows only one.
     own: dict[bytes, frozenset[int]] = {}
     for topic_id, partitions in assigned.items():
         free = frozenset(each for each in partitions if (topic_id, each) not in taken)
@@ -98,7 +97,7 @@ def _to_consumer(
 
 
 def end_upgrade(turn: Turn, group: LiveGroup) -> None:
-    """Tell the members that wait in the upgraded classic group to join again, and drop that group."""
+    """Make members that wait in the upgraded classic group rejoin, and drop that group."""
     for member in group.members.values():
         busy = ErrorCode.REBALANCE_IN_PROGRESS
         answer_join(turn, member, GroupJoined(error_code=busy, member_id=member.member_id))
@@ -111,9 +110,8 @@ def is_downgrade(
 ) -> bool:
     """Whether the group becomes classic once the `leaving` members are gone.
 
-    It does if at least one leaving member speaks the consumer protocol and all remaining members speak the classic one.
-    There must be remaining members, unless a leaving member `is_replaced` by a classic one, and no more of them than a
-    classic group can have.
+    This requires that a leaving member speaks the consumer protocol, that all remaining members speak the classic one,
+    and that they fit into a classic group. If no members remain, a classic member must replace one (`is_replaced`).
     """
     others = [each for member_id, each in draft.members.items() if member_id not in leaving]
     has_last = not all(draft.members[each].is_classic for each in leaving)
@@ -122,7 +120,7 @@ def is_downgrade(
 
 
 def downgrade(turn: Turn, draft: Draft, *, rebalances: bool) -> None:
-    """Make the group classic, with the members still in the draft, all of which speak the classic protocol."""
+    """Turn the group, whose remaining members all speak the classic protocol, into a classic group."""
     group = LiveGroup(
         group_id=draft.group_id,
         state=GroupState.STABLE,
@@ -158,7 +156,7 @@ def _to_classic(turn: Turn, member: Member) -> LiveMember:
 
 
 def classic_assignment(turn: Turn, member: Member) -> bytes:
-    """Encode a classic member's assignment for SyncGroup, in the member's version of ConsumerProtocol."""
+    """Encode a classic member's assignment for SyncGroup, in its version of ConsumerProtocol."""
     classic = member.subscription.classic
     metadata = classic.protocols[0][1] if classic is not None else b"\0\0"
     version = int.from_bytes(metadata[:2], "big")
@@ -171,7 +169,7 @@ def classic_assignment(turn: Turn, member: Member) -> bytes:
 
 
 def ids_of(turn: Turn, partitions: Mapping[str, frozenset[int]]) -> Assignment:
-    """Convert partitions by topic name to an assignment, without topics and partitions that do not exist."""
+    """Convert partitions by topic name to an assignment, leaving out any that do not exist."""
     found: dict[bytes, frozenset[int]] = {}
     for name, indexes in partitions.items():
         topic = turn.topics.find(name)

@@ -1,7 +1,7 @@
-"""Reads and writes ConsumerProtocol v0-v3, which classic consumers send each other in JoinGroup and SyncGroup.
+"""Reads and writes ConsumerProtocol v0-v3, which classic consumers embed in JoinGroup and SyncGroup for each other.
 
-A coordinator needs this protocol for groups with members of both kinds, and to find the topics that a classic group
-reads. Versions above 3 are read as 3, since each version adds fields after those of the previous one.
+The coordinator needs it for groups with members of both protocols, and to find the topics that a classic group reads.
+Later versions are read as v3, since each version only appends fields.
 """
 
 import struct
@@ -23,7 +23,7 @@ class MalformedProtocolError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedSubscription:
-    """The subscription of a member, and the partitions that it owned when it sent the subscription."""
+    """A member's subscription, and the partitions it owned when it sent the subscription."""
 
     version: int
     topic_names: tuple[str, ...]
@@ -72,9 +72,7 @@ class _Reader:
         self.take(max(self.int32(), 0))
 
     def count(self) -> int:
-        """Read the length of an array. Raises MalformedProtocolError if the remaining bytes cannot hold that number of
-        entries.
-        """
+        """Read the length of an array. Raises MalformedProtocolError if the remaining bytes cannot hold it."""
         count = self.int32()
         if count > len(self.data):
             raise MalformedProtocolError(
@@ -108,7 +106,7 @@ def read_subscription(data: bytes) -> EmbeddedSubscription:
 
 
 def read_assignment(data: bytes) -> TopicPartitions:
-    """Read a member's assignment. Without any bytes, the assignment is empty. Raises MalformedProtocolError."""
+    """Read a member's assignment, which is empty without any bytes. Raises MalformedProtocolError."""
     if not data:
         return {}
     reader = _Reader(data)
@@ -118,7 +116,7 @@ def read_assignment(data: bytes) -> TopicPartitions:
 
 
 def write_assignment(partitions: TopicPartitions, version: int) -> bytes:
-    """Encode an assignment for a member that speaks this version, without user data."""
+    """Encode an assignment in this protocol version, without user data."""
     parts = [struct.pack(">hi", min(version, NEWEST), len(partitions))]
     for name, indexes in sorted(partitions.items()):
         encoded = name.encode()

@@ -1,6 +1,6 @@
-"""Finds the consumer group and member named in a request, and rejects invalid requests (KIP-848, KIP-345).
+"""Finds the consumer group and member that a request names, and refuses invalid requests (KIP-848, KIP-345).
 
-Members of streams groups are found in the same way.
+Streams groups find their members in the same way.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,8 +27,6 @@ M = TypeVar("M", Member, StreamsMember)
 
 
 class Drafted(Protocol[M]):
-    """A draft of a consumer or streams group."""
-
     @property
     def group_id(self) -> str: ...
     @property
@@ -48,7 +46,7 @@ def find_group(turn: Turn, group_id: str) -> ConsumerGroup:
 
 
 def no_group(turn: Turn, group_id: str, kind: str) -> Refused:
-    """Return the exception that refuses a request for a group that is not of this kind, or does not exist."""
+    """Return the error for a group that does not exist or is not of this kind."""
     why = f"is not a {kind} group" if turn.groups.exists(group_id) else "not found"
     return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {why}.")
 
@@ -56,9 +54,9 @@ def no_group(turn: Turn, group_id: str, kind: str) -> Refused:
 def possibly_overdue(
     turn: Turn, groups: Mapping[str, G], live: Mapping[str, LiveConsumerGroup]
 ) -> Iterator[tuple[str, G]]:
-    """Yield at most GROUPS_PER_TICK groups in which a deadline may have passed. The next tick continues.
+    """Yield at most GROUPS_PER_TICK groups that may have overdue deadlines. The next tick continues.
 
-    Groups without deadlines are included: they were restored from the journal.
+    Groups without deadlines, which were restored from the journal, are included.
     """
     moved_ms = turn.groups.live.moved_ms
     found = (
@@ -70,7 +68,7 @@ def possibly_overdue(
 
 
 def find_or_make_group(turn: Turn, group_id: str) -> Draft:
-    """Return a draft of the group that a member joins: an existing one, a new one, or an upgraded classic group."""
+    """Return a draft of the group to join: an existing one, a new one, or an upgraded classic group."""
     group = turn.groups.consumers.get(group_id)
     if group is not None:
         return Draft(group_id, group)
@@ -93,23 +91,23 @@ def check_room(turn: Turn, draft: Draft, member_id: str) -> None:
 
 
 def put_within_bounds(turn: Turn, draft: Draft, member: Member) -> None:
-    """Add or replace a member. Raises Refused if this makes the group's subscriptions too large."""
+    """Add or replace a member. Raises Refused if the group's subscriptions would become too large."""
     before, is_known = draft.metadata_size, member.member_id in draft.members
     draft.put(member)
     largest = turn.groups.settings.group_metadata_max_bytes
     if draft.metadata_size > max(before, largest):
         raise Refused(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The subscriptions of all members of the consumer group may have at most {largest} "
-            "bytes. Subscribe to fewer topics, or use SubscribedTopicRegex.",
+            f"The subscriptions of a consumer group's members may take at most {largest} bytes in total. "
+            "Subscribe to fewer topics, or use SubscribedTopicRegex.",
         )
     more = draft.metadata_size - before + (0 if is_known else SIZE_OF_NAME)
     if not turn.groups.has_room(draft.group_id, more, turn.principal):
         raise Refused(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"All groups together keep at most {turn.groups.settings.groups_max_bytes} bytes"
-            f" (groups.max.bytes), and the groups of one principal at most"
-            f" {turn.groups.settings.principal_max_percent} % of that (principal.max.percent): delete some groups.",
+            f"There is no room left: all groups together may store {turn.groups.settings.groups_max_bytes} bytes"
+            " (groups.max.bytes), and one principal's groups"
+            f" {turn.groups.settings.principal_max_percent} % of that (principal.max.percent). Delete some groups.",
         )
 
 
@@ -118,9 +116,9 @@ def check_epoch(
 ) -> None:
     """Raise Refused if the epoch is not the member's current one.
 
-    The member's previous epoch is accepted if the member owns only partitions that are assigned to it now, because the
-    answer with the current epoch may have been lost. If the member may have missed the last answer, it may also own the
-    partitions that it should give up, and need not declare the partitions that it owns.
+    The previous epoch is accepted if the member owns only partitions that are still assigned to it, because the
+    response with the current epoch may have been lost. A member that may have missed that response may also own the
+    partitions that it should give up, and need not declare what it owns.
     """
     current = member.current
     if member_epoch == current.member_epoch:
@@ -136,9 +134,7 @@ def check_epoch(
 
 
 def fenced(kind: str, member_epoch: int, known_epoch: int) -> Refused:
-    """Return the exception that refuses a request from a member whose epoch differs from the one that its group knows.
-    `kind` is the kind of the group.
-    """
+    """Return the error for a member of a `kind` group whose epoch is not the one its group knows."""
     size = "greater" if member_epoch > known_epoch else "smaller"
     return Refused(
         ErrorCode.FENCED_MEMBER_EPOCH,
@@ -148,15 +144,13 @@ def fenced(kind: str, member_epoch: int, known_epoch: int) -> Refused:
 
 
 def has_heard(turn: Turn, draft: Draft, member_id: str) -> bool:
-    """Whether a member certainly received the answer to its last heartbeat."""
+    """Whether a member has certainly received the answer to its last heartbeat."""
     live = turn.groups.live_consumers.get(draft.group_id)
     return live is not None and live.has_heard(member_id, turn.context.session)
 
 
 def find_member(draft: Drafted[M], member_id: str, instance_id: str) -> M:
-    """Return the static member if an instance id is given, otherwise the dynamic member. Raises Refused if there is no
-    such member.
-    """
+    """Return the member with this instance id or, if that is empty, this member id. Raises Refused if there is none."""
     if instance_id:
         return find_static(draft, member_id, instance_id)
     return find_dynamic(draft, member_id)
@@ -174,7 +168,7 @@ def find_dynamic(draft: Drafted[M], member_id: str) -> M:
 
 
 def find_static(draft: Drafted[M], member_id: str, instance_id: str) -> M:
-    """Return a static member. Raises Refused, with FENCED_INSTANCE_ID if another member now has its instance id."""
+    """Return a static member. Raises Refused: FENCED_INSTANCE_ID if a different member now has its instance id."""
     existing = draft.static_members.get(instance_id)
     if existing is None:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -190,9 +184,9 @@ def find_static(draft: Drafted[M], member_id: str, instance_id: str) -> M:
 def join_static(
     draft: Draft, member_id: str, instance_id: str, *, is_classic: bool, has_heard: bool = True
 ) -> Member:
-    """Return the static member that joins: a new one, or one that replaces the member with its instance id.
+    """Return the joining static member: a new one, or the replacement of the one with its instance id.
 
-    If one of the two members speaks the classic protocol, the earlier one need not have left.
+    If either of the two speaks the classic protocol, the earlier one need not have left.
     """
     existing_id = draft.static_members.get(instance_id)
     if existing_id is None:
@@ -213,11 +207,10 @@ def take_over(
     has_heard: bool,
     must_leave: bool = True,
 ) -> M:
-    """Return a member that replaces the static member with its instance id, and takes over that member's target and
-    assignment.
+    """Return a member that replaces the one with its instance id, and inherits its target and assignment.
 
     Raises Refused with UNRELEASED_INSTANCE_ID, which stops the client, if the earlier member must leave first and has
-    not left. However, a member that has just joined, and may have missed the answer, may join again.
+    not. A member that has just joined, and may have missed the response, may always join again.
     """
     has_just_joined = existing.current.previous_member_epoch == JOINING_EPOCH
     if existing.member_id == member_id and has_just_joined and not has_heard:

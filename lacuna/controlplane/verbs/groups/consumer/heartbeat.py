@@ -1,12 +1,12 @@
 """ConsumerGroupHeartbeat: members join, stay and leave (KIP-848).
 
-A heartbeat moves its own member by at most one step. It stores the member's subscription, increases the group's epoch
-if the subscription or the topics changed, computes new targets if the targets are older than the epoch, and moves the
-member towards its target. A heartbeat that changes nothing is not journalled.
+A heartbeat moves its member by at most one step. It stores the member's subscription, increases the group's epoch if
+the subscription or the topics have changed, computes new targets if they are out of date, and moves the member towards
+its target. A heartbeat that changes nothing is not journalled.
 
-An answer can be lost on the way to the agent, which hides this from its client. So a heartbeat that arrives over a
-different session than the previous one is answered with the member's assignment, and may contain the member's previous
-epoch (adr/0016).
+An answer can be lost on its way to the agent, unnoticed by the client. So a heartbeat that arrives over a different
+session than the last one may contain the member's previous epoch, and the response repeats the member's assignment
+(adr/0016).
 """
 
 from collections.abc import Collection
@@ -52,15 +52,15 @@ from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-_SAME = -1  # this value means that the rebalance timeout did not change
-#: The maximum number of bytes of the topic names that a member subscribes to. Kafka's bound is max.message.bytes, since
-#: Kafka keeps the names in one record.
+_SAME = -1  # the rebalance timeout is unchanged
+#: The maximum size in bytes of the topic names in a subscription. In Kafka, which keeps the names in one record, it is
+#: max.message.bytes.
 _LARGEST_SUBSCRIPTION = 1 << 20
 
 
 @of_one_group
 def consumer_group_heartbeat(turn: Turn, command: ConsumerGroupHeartbeat) -> Reply:
-    """Decide a heartbeat. The reply always comes at once, since the protocol never waits for other members."""
+    """Decide a heartbeat at once: this protocol never waits for other members."""
     try:
         _check(command)
         if command.member_epoch in (LEAVING_EPOCH, LEAVING_STATIC_EPOCH):
@@ -92,8 +92,8 @@ def _check(command: ConsumerGroupHeartbeat) -> None:
     if sum(len(name) + 1 for name in command.topic_names) > _LARGEST_SUBSCRIPTION:
         raise Refused(
             ErrorCode.INVALID_REQUEST,
-            f"SubscribedTopicNames has {len(command.topic_names)} names, which exceed "
-            f"{_LARGEST_SUBSCRIPTION} bytes. Subscribe with SubscribedTopicRegex.",
+            f"The {len(command.topic_names)} names in SubscribedTopicNames exceed {_LARGEST_SUBSCRIPTION} bytes. "
+            "Use SubscribedTopicRegex instead.",
         )
     assignor = command.server_assignor
     if command.HasField("server_assignor") and assignor not in ASSIGNORS:
@@ -139,14 +139,12 @@ def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
     if command.member_epoch == before.current.member_epoch:
         known = draft.members[member_id]
         draft.put(reconcile(known, draft.assignment_epoch, draft.owners, owned))
-    # Otherwise, it has to receive its last step first, or it might be two epochs behind.
+    # Otherwise, it must first receive its last step, or it might be two epochs behind.
     return _end(turn, draft, command, before, has_heard=has_heard)
 
 
 def _put(turn: Turn, draft: Draft, before: Member, member: Member) -> bool:
-    """Put the member into the group. Return whether its vote changes the assignor that the largest number of members
-    request.
-    """
+    """Add the member. Return whether its vote changes the assignor that most members prefer."""
     if before.subscription.server_assignor == member.subscription.server_assignor:
         finding.put_within_bounds(turn, draft, member)
         return False
@@ -163,9 +161,7 @@ def _end(
     *,
     has_heard: bool,
 ) -> ConsumerGroupHeartbeatAnswered:
-    """Journal the step, restart the session, and answer. The answer includes the member's assignment if the member may
-    lack it.
-    """
+    """Journal the step, restart the session, and answer, with the member's assignment if it may lack it."""
     timeout_ms = turn.groups.consumer_session_timeout_ms(draft.group_id)
     member = draft.members[before.member_id]
     live = keep(turn, draft)
@@ -200,7 +196,7 @@ def _find_member(
     *,
     has_heard: bool,
 ) -> Member:
-    """Return the member as it was before this heartbeat; a joining member may be new. Raises Refused."""
+    """Return the member as it was before this heartbeat, or a new one if it joins. Raises Refused."""
     instance_id = command.group_instance_id
     is_joining = command.member_epoch == JOINING_EPOCH
     if is_joining and instance_id:
@@ -216,7 +212,7 @@ def _find_member(
 
 
 def _updated(member: Member, command: ConsumerGroupHeartbeat) -> Member:
-    """Return the member with its new subscription. Fields that are not given did not change."""
+    """Return the member with its new subscription. Absent fields keep their values."""
     before = member.subscription
     timeout_ms = command.rebalance_timeout_ms
     subscription = Subscription(
@@ -247,7 +243,7 @@ def _check_regex(before: Member, member: Member) -> None:
     if compile_pattern(topic_regex) is None:
         raise Refused(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{topic_regex[:100]}` is not a valid regular expression of RE2.",
+            f"SubscribedTopicRegex `{topic_regex[:100]}` is not a valid RE2 regular expression.",
         )
 
 
@@ -259,7 +255,7 @@ def _leave(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbea
     draft = Draft(command.group_id, finding.find_group(turn, command.group_id))
     member = finding.find_member(draft, command.member_id, command.group_instance_id)
     if command.member_epoch == LEAVING_STATIC_EPOCH:
-        # Its session continues: until the session ends, the member can come back, and keeps its partitions.
+        # The member can come back until its session ends, and keeps its partitions until then.
         current = replace(member.current, member_epoch=LEAVING_STATIC_EPOCH, revoking={})
         draft.put(replace(member, current=current))
         keep(turn, draft)
@@ -271,7 +267,7 @@ def _leave(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbea
 
 
 def put_out(turn: Turn, draft: Draft, member_ids: Collection[str]) -> None:
-    """Remove members that leave or are fenced. If the others all speak the classic protocol, make the group classic."""
+    """Remove members that leave or are fenced. If all others speak the classic protocol, downgrade the group."""
     is_classic_now = is_downgrade(turn, draft, member_ids)
     for member_id in sorted(member_ids):
         draft.remove(member_id)

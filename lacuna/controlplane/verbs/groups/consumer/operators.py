@@ -25,7 +25,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def describe_consumer_groups(turn: Turn, command: DescribeConsumerGroups) -> Reply:
-    """Describe consumer groups and their members; other groups get GROUP_ID_NOT_FOUND."""
+    """Describe consumer groups and their members. Other groups fail with GROUP_ID_NOT_FOUND."""
     groups = until_full(command.group_ids, lambda group_id: _describe(turn, group_id))
     return Reply(consumer_groups_described=ConsumerGroupsDescribed(groups=groups))
 
@@ -56,7 +56,7 @@ def _describe_member(member: Member) -> DescribedConsumerMember:
 
 
 def end_overdue_consumers(turn: Turn) -> None:
-    """Remove members with a deadline that has passed; a group restored from the journal gets full deadlines first."""
+    """Remove members past a deadline. A group restored from the journal first receives full deadlines."""
     groups = turn.groups
     for group_id, group in possibly_overdue(turn, groups.consumers, groups.live_consumers):
         live = groups.open_consumer(group, turn.now_ms)
@@ -66,7 +66,7 @@ def end_overdue_consumers(turn: Turn) -> None:
 
 
 def is_subscribed(turn: Turn, group: ConsumerGroup, topic_id: bytes) -> bool:
-    """Whether a member of the group is subscribed to this existing topic."""
+    """Whether any member of the group subscribes to this existing topic."""
     return topic_id in group.topics and turn.topics.name_of(topic_id) is not None
 
 

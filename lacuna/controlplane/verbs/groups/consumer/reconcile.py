@@ -1,4 +1,4 @@
-"""Moves a member one step towards its target (KIP-848): it gives up partitions, then takes those that are free."""
+"""Moves a member one step towards its target (KIP-848): it gives up partitions, then takes free ones."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -20,11 +20,10 @@ def reconcile(
     held: Collection[tuple[bytes, int]],
     owned: Assignment | None,
 ) -> Member:
-    """Return the member after one step, or the same member if there is nothing to do.
+    """Return the member after one step, or the same object if there is nothing to do.
 
-    `held` are the partitions that any member holds or has not given up yet. `owned` has the partitions that the member
-    declares as owned, or is None if it did not declare any. The difference matters because a member gives up partitions
-    only by a declaration.
+    `held` contains the partitions that any member holds or has yet to give up. `owned` contains those that the member
+    declares, or is None without a declaration; only a declaration gives partitions up.
     """
     if member.is_reconciled_to(assignment_epoch):
         return member

@@ -1,8 +1,8 @@
 """The `uniform` assignor, which favors balance over stickiness.
 
-A member keeps the partitions that it held and still wants, but no more than a fair share if all members want the same
-topics. The remaining partitions go to the members with the fewest. If subscriptions differ, partitions then move along
-chains of members, from a member to one with at least two partitions fewer, until there is no such chain.
+A member keeps the partitions that it held and still wants, up to a fair share if all members want the same topics. The
+remaining partitions go to the members with the fewest. If subscriptions differ, partitions then move along chains of
+members, until no chain leads to a member with at least two partitions fewer than its first.
 """
 
 import heapq
@@ -15,7 +15,7 @@ from lacuna.controlplane.verbs.groups.consumer.assignors import Subscriber, subs
 
 
 def assign_uniform(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str, Assignment]:
-    """Assign about the same number of partitions to every member, preferably partitions that it held before."""
+    """Assign about the same number of partitions to every member, preferably ones that it already held."""
     balance = _Balance(members, topics)
     balance.keep_what_was_held()
     balance.spread_the_rest()
@@ -25,7 +25,7 @@ def assign_uniform(members: Sequence[Subscriber], topics: TopicCounts) -> dict[s
 
 
 class _Balance:
-    """An assignment that is being computed: the partitions that each member holds, and the free ones."""
+    """An assignment in progress: the partitions of each member, and the free ones."""
 
     def __init__(self, members: Sequence[Subscriber], topics: TopicCounts) -> None:
         ordered = sorted(members, key=lambda each: each.member_id)
@@ -43,7 +43,7 @@ class _Balance:
         )
 
     def keep_what_was_held(self) -> None:
-        """Give each member the partitions of its last target that exist and that it wants, up to its fair share."""
+        """Let members keep existing, wanted partitions of their last targets, up to their fair share."""
         quotas = self._quotas() if self.is_homogeneous else None
         for member_id in self.held:
             member = self.members[member_id]
@@ -55,7 +55,7 @@ class _Balance:
                         self._take(member_id, topic_id, partition)
 
     def spread_the_rest(self) -> None:
-        """Give free partitions to the subscribers with the fewest, beginning with topics that have few subscribers."""
+        """Give free partitions to the subscribers with the fewest, starting with topics with few subscribers."""
         free = [each for each in self.topics if self.free[each] and self.subscribers[each]]
         takers: list[str] = []
         queue: list[tuple[int, str]] = []
@@ -72,9 +72,7 @@ class _Balance:
                 heapq.heapreplace(queue, (self.loads[member_id], member_id))
 
     def level(self) -> None:
-        """Move partitions along chains of members, until no chain leads to a member with at least two partitions fewer
-        than the chain's first member.
-        """
+        """Move partitions along chains until none leads to a member with at least two fewer than its first member."""
         level = max(self.loads.values(), default=0)
         while level >= min(self.loads.values(), default=0) + 2:
             sources = [each for each, load in self.loads.items() if load == level]
@@ -86,14 +84,13 @@ class _Balance:
                 level = max(each for each in self.loads.values() if each < level)
 
     def targets(self) -> dict[str, Assignment]:
-        """Return the targets by member id."""
         return {
             member_id: {topic_id: frozenset(each) for topic_id, each in held.items() if each}
             for member_id, held in self.held.items()
         }
 
     def _quotas(self) -> dict[str, int]:
-        """Return each member's fair share. The members that held the most get the remaining partitions."""
+        """Return the fair share of each member. The members that held the most share the remainder."""
         quota, extra = divmod(sum(self.topics.values()), len(self.held) or 1)
         had = {each: self._count_held_before(each) for each in self.held}
         favoured = set(sorted(self.held, key=lambda each: (-had[each], each))[:extra])
@@ -121,7 +118,7 @@ class _Balance:
         self._take(taker, topic_id, partition)
 
     def _pop_least_wanted(self, giver: str, topic_id: bytes) -> int:
-        """Take a partition of the topic from the giver's heap, preferably one that it did not have before."""
+        """Take a partition of the topic from the giver's heap, preferably one that it did not hold before."""
         if (giver, topic_id) not in self.unwanted:
             ranks = [self._rank(giver, topic_id, each) for each in self.held[giver][topic_id]]
             heapq.heapify(ranks)
@@ -130,7 +127,7 @@ class _Balance:
         return -partition
 
     def _rank(self, member_id: str, topic_id: bytes, partition: int) -> tuple[bool, int]:
-        """Return a rank. The member first gives away the partition with the lowest rank."""
+        """Return a partition's rank. A member gives away its lowest-ranked partition first."""
         had = partition in self.members[member_id].target.get(topic_id, ())
         return had, -partition
 
