@@ -1,4 +1,4 @@
-"""The keys with which a cluster's objects are encrypted. A file holds them, or a command prints them.
+"""The keys that encrypt a cluster's objects, read from a file or from a command's output.
 
     current = "2026-11"                # the id of the key for new objects
     plaintext = "refuse"               # or "read": also read objects that are not encrypted
@@ -45,7 +45,7 @@ _PAUSE_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterKeys:
-    """Keys by id; `current` is the id of the key for new objects."""
+    """The cluster's keys by id. `current` is the id of the key that encrypts new objects."""
 
     current: str
     reads_plaintext: bool
@@ -53,17 +53,17 @@ class ClusterKeys:
 
 
 class KeySource(Protocol):
-    """The source of a cluster's keys. Thread-safe."""
+    """A thread-safe source of the cluster's keys."""
 
     def now(self, age: float = 0.0) -> ClusterKeys:
         """Return the current keys, which may be up to `age` seconds old."""
 
     def key(self, key_id: str) -> bytes:
-        """Return the key with this id. Raises `StoreMisconfiguredError` if there is none."""
+        """Return the key with this id. Raises `StoreMisconfiguredError` if no key has it."""
 
 
 def parse_keys(text: str, where: str) -> ClusterKeys:
-    """Parse keys; error messages call their source `where`. Raises `StoreMisconfiguredError`."""
+    """Parse keys from `text`. Raises `StoreMisconfiguredError` with a message that names the source as `where`."""
     try:
         values: Any = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -111,17 +111,19 @@ def _key(key_id: str, value: object, where: str) -> bytes:
 
 
 def _is_open_to_others(file: os.stat_result) -> bool:
-    """Whether other users may access the file. As in PostgreSQL, a group may read a file owned by root, which
-    Kubernetes secrets need.
+    """Whether users other than the owner may access the file.
+
+    As in PostgreSQL, group access is allowed to a file that root owns, because Kubernetes mounts secrets that way.
     """
     others = 0o037 if file.st_uid == 0 else 0o077
     return bool(file.st_mode & others)
 
 
 class KeyFile:
-    """The keys in a file, which is reread after it changes.
+    """The keys in a file, which is reread whenever it changes.
 
-    If rereading fails, the earlier keys stay in use and a warning gives the reason. Raises `StoreMisconfiguredError`.
+    If it cannot be reread, the keys already loaded stay in use, and a warning gives the reason. Raises
+    `StoreMisconfiguredError` if the first read fails.
     """
 
     def __init__(self, path: str, clock: Callable[[], float] = monotonic) -> None:
@@ -183,7 +185,7 @@ class KeyFile:
 class KeyCommand:
     """The keys that a command prints.
 
-    The command runs immediately, and again when an object refers to an unknown key. Raises `StoreMisconfiguredError`.
+    The command runs at once, and again when an object refers to an unknown key. Raises `StoreMisconfiguredError`.
     """
 
     def __init__(self, command: str, clock: Callable[[], float] = monotonic) -> None:
@@ -226,7 +228,7 @@ class KeyCommand:
 
 
 def find_key(keys: ClusterKeys, key_id: str, where: str) -> bytes:
-    """Return the key with this id; error messages call its source `where`. Raises `KeyMissingError`."""
+    """Return the key with this id. Raises `KeyMissingError` with a message that names the keys' source as `where`."""
     if key_id not in keys.keys:
         raise KeyMissingError(
             f"an object is encrypted with key {key_id!r}, but {where} has only "

@@ -1,4 +1,4 @@
-"""The prices of an object store's requests and storage. The kind of store sets them, and a file may override them."""
+"""The prices of an object store's requests and storage, as set by the kind of store or overridden by a file."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ DELETE: Final = "DELETE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Prices in dollars, per thousand requests and per GiB-month; `source` says where they come from."""
+    """Prices in dollars per thousand requests and per GiB-month; `source` says where they come from."""
 
     source: str
     put_per_1000: float = 0.0
@@ -27,9 +27,9 @@ class Prices:
 
     @classmethod
     def load(cls, path: Path, usual: "Prices | None") -> "Prices":
-        """The prices `usual`, or Amazon's if it is None, except those that the JSON file at `path` overrides.
+        """Return `usual`, or Amazon's prices if it is None, with the prices in the JSON file at `path` replaced.
 
-        Raises UserError if the file cannot be read or has invalid names or values.
+        Raises UserError if the file cannot be read, or has invalid names or values.
         """
         try:
             given = json.loads(path.read_text())
@@ -44,7 +44,7 @@ class Prices:
         return replace(usual or AMAZON_S3, **{"source": str(path), **given})
 
     def of(self, counts: Mapping[str, int]) -> float:
-        """Return the cost in dollars of requests, given their number for each kind (PUT, GET, LIST, DELETE)."""
+        """Return the cost in dollars of requests, counted by kind (PUT, GET, LIST, DELETE)."""
         by_kind = {
             PUT: self.put_per_1000,
             GET: self.get_per_1000,
