@@ -21,7 +21,7 @@ _KNOWN = 1024
 
 
 class DurableDirectories:
-    """The directories that are known to survive a crash. Threads may sync the same directory twice, which is harmless."""
+    """The directories that are known to survive a crash. Two threads may sync the same one, which is harmless."""
 
     def __init__(self, file_system: FileSystem, root: str) -> None:
         self._fs = file_system

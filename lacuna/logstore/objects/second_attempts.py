@@ -144,7 +144,7 @@ class SecondAttempts:
         return best
 
     def _best(self, attempts: Sequence[Future[T]], worst: Outcome) -> Future[T] | None:
-        """Return the best attempt that has ended, or None if it is worse than `worst` and others are still in progress."""
+        """Return the best attempt so far, or None if it is worse than `worst` and others are in progress."""
         ended = [each for each in attempts if each.done()]
         best = min(ended, key=self._outcome, default=None)
         if best is None or len(ended) == len(attempts) or self._outcome(best) <= worst:

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False
-"""Converts columns to batches: encodes rows in the layout of Arrow's arrays in the form that a producer would send.
+"""Encodes rows of columns in Arrow's layout as batches, in the form that a producer would send.
 
-Cython compiles this module, or Python interprets it; the types for callers are in `encoding.pyi`. Buffers are not
-copied. Every index is compared with the length of its buffer before it is used.
+Cython compiles this module, or Python interprets it; `encoding.pyi` has the types for callers. Buffers are not copied.
+Every index is compared with its buffer's length before use.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _UINT32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 @cython.final
 @cython.cclass
 class _Binary:
-    """A BinaryColumn to read from; None is a column of nulls."""
+    """Reads a BinaryColumn. None stands for a column of nulls."""
 
     is_there: cython.bint
     has_nulls: cython.bint
@@ -76,7 +76,7 @@ class _Binary:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def find(self, row: cython.longlong) -> cython.int:
-        """Set `at` and `length` to the place of a row. Raises IndexError if there is no such row."""
+        """Set `at` and `length` to the position and length of a row. Raises IndexError if there is no such row."""
         self.at = 0
         self.length = -1
         if not self.is_there:
@@ -95,7 +95,7 @@ class _Binary:
 @cython.final
 @cython.cclass
 class _Headers:
-    """A HeaderColumn to read from; None is a column of empty lists."""
+    """Reads a HeaderColumn. None stands for a column of empty lists."""
 
     is_there: cython.bint
     lists: cython.const[cython.int][::1]
@@ -119,9 +119,7 @@ class _Headers:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def find(self, row: cython.longlong) -> cython.longlong:
-        """Set `first` and `end` to the range of a row's headers. Return the maximum number of bytes that the headers
-        can take.
-        """
+        """Set `first` and `end` to the range of a row's headers. Return an upper bound of their encoded size."""
         size: cython.longlong = 0
         i: cython.longlong
         self.first = self.end = 0
@@ -145,7 +143,7 @@ class _Headers:
 @cython.final
 @cython.cclass
 class _Encoder:
-    """Writes batches, and holds the current batch and the finished ones."""
+    """Writes batches, and holds the current and the finished ones."""
 
     keys: _Binary
     values: _Binary
@@ -213,7 +211,7 @@ class _Encoder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def record_size(self, timestamp: cython.longlong) -> cython.longlong:
-        """Return the record's size field: the number of bytes that follow it."""
+        """Return the value of the record's size field: the number of bytes that follow it."""
         size: cython.longlong = 1
         i: cython.longlong
         size += varint_size(timestamp - self.base_timestamp) + varint_size(self.count)
@@ -235,7 +233,7 @@ class _Encoder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def put_bytes(self, column: _Binary) -> cython.int:
-        """Append the length and the bytes of the row that `column` has found."""
+        """Append the length and the bytes of the row that `column.find` was last called for."""
         self.put_varint(column.length)
         if column.length > 0:
             self.size = copy(self.out, self.size, column.data, column.at, column.length)
@@ -266,7 +264,6 @@ class _Encoder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def end_batch(self) -> cython.int:
-        """End the batch, if it has records."""
         if self.count == 0:
             return 0
         codec: cython.int = 0
@@ -309,16 +306,16 @@ def encode_batches(
     max_message_bytes: int = MAX_MESSAGE_BYTES,
     compression_level: int | None = None,
 ) -> list:
-    """Return the rows of one partition, in the order of `rows`, as batches that Produce accepts (S11).
+    """Encode the rows of one partition, in the order of `rows`, as batches that Produce accepts (S11).
 
     `keys` and `values` are BinaryColumns, or None if all are null. `headers` is a HeaderColumn, or None if no record
     has headers. `timestamps` is an int64 buffer in ms. `rows` is an array("q") of indexes into all of these columns
-    (for a slice of an Arrow array, add the slice's offset). Each batch begins at offset 0, has no producer id, and ends
-    before `max_batch_bytes` (uncompressed) is exceeded, though a single record may exceed it.
+    (for a slice of an Arrow array, add the slice's offset). Each batch has base offset 0 and no producer id. It has at
+    most `max_batch_bytes` (uncompressed), unless it is a single larger record.
 
-    Raises BatchTooLargeError for a record whose compressed batch is larger than `max_message_bytes`, InvalidRecordError
-    for a header without a key, IndexError for a row that does not exist, and ValueError for a column whose offsets lie
-    outside its data.
+    Raises BatchTooLargeError for a record whose compressed batch exceeds `max_message_bytes`, InvalidRecordError for a
+    header without a key, IndexError for a row that does not exist, and ValueError for a column with offsets outside its
+    data.
     """
     encoder: _Encoder = _Encoder(keys, values, headers)
     times: cython.const[cython.longlong][::1] = memoryview(timestamps).cast("B").cast("q")
@@ -347,7 +344,7 @@ def encode_batches(
 def _murmur2(
     data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, length: cython.Py_ssize_t
 ) -> cython.ulonglong:
-    """Return the 32-bit MurmurHash2 of data[at:at + length] with the seed of Kafka's clients."""
+    """Return the 32-bit MurmurHash2 of data[at:at + length], with the seed that Kafka's clients use."""
     result: cython.ulonglong = _MURMUR2_SEED ^ length
     word: cython.ulonglong
     end: cython.Py_ssize_t = at + length
@@ -371,10 +368,10 @@ def _murmur2(
 
 
 def murmur2_partitions(keys: object, row_count: int, partition_count: int) -> object:
-    """Return the partition of each of `row_count` rows, chosen by key as in the Java client, as an array("i").
+    """Return the partition that the Java client would choose for each of `row_count` rows by key, as an array("i").
 
-    That is (murmur2(key) & 0x7FFFFFFF) % partition_count, and -1 for a null key, whose partition is the caller's
-    choice. If `keys` is None, all are null. Raises the same errors as `encode_batches` for a bad column.
+    The partition is (murmur2(key) & 0x7FFFFFFF) % partition_count, or -1 if the key is null, which leaves the choice to
+    the caller. If `keys` is None, all are null. Raises the same errors as `encode_batches` for a bad column.
     """
     column: _Binary = _Binary(keys)
     partitions = array("i", bytes(4 * row_count))
