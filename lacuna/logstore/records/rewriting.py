@@ -583,8 +583,8 @@ class KeyTable:
     128 bits. It is keyed with `secret`, 16 random bytes, so that clients cannot choose colliding keys. An accidental
     collision, which would lose a record, has a probability of 1e-24 among ten million keys.
 
-    The table grows up to `max_bytes`, at least two thirds of which hold slots of 24 bytes. At most three quarters of the
-    slots are used. Growing briefly needs a second table; both tables together stay within `max_bytes`.
+    The table grows up to `max_bytes`, at least two thirds of which hold slots of 24 bytes. At most three quarters of
+    the slots are used. Growing briefly needs a second table; both tables together stay within `max_bytes`.
     """
 
     # The number of different keys.
