@@ -1,10 +1,10 @@
-"""The marker object, which names the cluster of a bucket prefix.
+"""The marker object, which names the cluster that a bucket prefix belongs to.
 
-A journal also names its cluster. Control planes and agents compare both names when they start, so that a journal is
-never used with another cluster's bucket.
+The journal names its cluster as well. Control planes and agents compare the two names when they start, so that a
+journal is never used with a different cluster's bucket.
 
-The marker itself is never encrypted. If other objects are encrypted, there is an object for each key that shows this. A
-process without the right keys thus learns about the encryption immediately, rather than from bytes that look damaged.
+The marker is never encrypted. If the other objects are encrypted, an object for each key says so, so that a process
+without the right keys learns this at once, instead of reading bytes that look damaged.
 """
 
 import json
@@ -34,12 +34,12 @@ _ENCRYPTION_TEXT = b"the objects of this cluster are encrypted\n"
 
 
 class ForeignStoreError(Exception):
-    """The bucket prefix belongs to another cluster, or to something that is not Lacuna."""
+    """The bucket prefix belongs to a different cluster, or is not Lacuna's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterMarker:
-    """The cluster that a bucket prefix belongs to, and the version of the key layout in `paths`."""
+    """The cluster that a bucket prefix belongs to, and the version of its key layout (see `paths`)."""
 
     cluster_id: str
     version: int = MARKER_VERSION
@@ -51,8 +51,7 @@ class ClusterMarker:
 def read_marker(store: ObjectStore) -> ClusterMarker | None:
     """Return the marker of the prefix, or None if there is none yet.
 
-    Raises `ForeignStoreError`, and `StoreMisconfiguredError` if the store was opened without the keys or with wrong
-    ones.
+    Raises `ForeignStoreError`, and `StoreMisconfiguredError` if the store was opened with missing or wrong keys.
     """
     try:
         if store.size(CLUSTER_MARKER_KEY) > _MAX_MARKER_SIZE:
@@ -65,10 +64,10 @@ def read_marker(store: ObjectStore) -> ClusterMarker | None:
 
 
 def claim_store(store: ObjectStore, cluster_id: str) -> ClusterMarker:
-    """Claim the prefix for `cluster_id` unless it is already claimed, and return its marker.
+    """Claim the prefix for `cluster_id`, unless it has already been claimed, and return its marker.
 
-    If two clusters claim the prefix at once, one succeeds. Raises `ForeignStoreError` if another cluster has claimed
-    it.
+    If two clusters claim the prefix at the same time, one of them succeeds. Raises `ForeignStoreError` if the prefix
+    belongs to a different cluster.
     """
     own = ClusterMarker(check_cluster_id(cluster_id))
     found = read_marker(store)
@@ -88,7 +87,7 @@ def claim_store(store: ObjectStore, cluster_id: str) -> ClusterMarker:
 
 
 def check_marker(found: ClusterMarker | None, cluster_id: str) -> None:
-    """Raise `ForeignStoreError` unless a marker was found and names `cluster_id`."""
+    """Raise `ForeignStoreError` unless there is a marker that names `cluster_id`."""
     if found is None:
         raise ForeignStoreError(
             f"the bucket prefix has no {CLUSTER_MARKER_KEY}, so it is empty or was wiped, but the "
@@ -104,7 +103,7 @@ def check_marker(found: ClusterMarker | None, cluster_id: str) -> None:
 
 
 def check_encryption(store: ObjectStore, *, is_new: bool = False) -> None:
-    """Raise `StoreMisconfiguredError` unless the store has all needed keys and no others.
+    """Raise `StoreMisconfiguredError` unless the store was opened with the keys that its objects need, and no others.
 
     `is_new` means that the prefix has no marker.
     """
@@ -136,7 +135,7 @@ def check_encryption(store: ObjectStore, *, is_new: bool = False) -> None:
 
 
 def decode_marker(text: bytes) -> ClusterMarker:
-    """Return the marker decoded from an object's bytes. Raises `ForeignStoreError`."""
+    """Decode a marker. Raises `ForeignStoreError`."""
     try:
         fields = json.loads(text)
         marker = ClusterMarker(check_cluster_id(fields["cluster_id"]), int(fields["version"]))
