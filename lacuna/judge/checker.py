@@ -122,7 +122,10 @@ def missed_reads(facts: Facts) -> Iterator[Anomaly]:
             continue
         offset = next(each for each in expected if each not in found)
         value = facts.truth[read.place][offset]
-        why = f"a reader passed offset {offset} of {read.place} without it, but another one saw it there"
+        why = (
+            f"one reader saw it at offset {offset} of {read.place}, but another passed that offset "
+            "without seeing it"
+        )
         yield about("missed read", value, why, [facts.seen[value].index, index])
 
 
@@ -142,7 +145,7 @@ def repeated_records(facts: Facts) -> Iterator[Anomaly]:
     for index, read in facts.reading():
         for (before, _), (offset, value) in pairwise(read.records):
             if offset <= before:
-                why = f"one answer has offset {offset} of {read.place} after offset {before}"
+                why = f"one response contains offset {offset} of {read.place} after offset {before}"
                 yield about("disordered read", value, why, [index])
 
 
@@ -161,7 +164,10 @@ def false_acknowledgements(facts: Facts) -> Iterator[Anomaly]:
                 yield about("divergent offset", write.value, why, operations, other)
             sight = facts.glimpsed.get(write.value)
             if sight is not None and sight.place == write.place and sight.offset != write.offset:
-                why = f"it was acknowledged at offset {write.offset} of {write.place}, and is at {sight.offset}"
+                why = (
+                    f"it was acknowledged at offset {write.offset} of {write.place}, but is stored "
+                    f"at offset {sight.offset}"
+                )
                 yield about("misplaced", write.value, why, [index, sight.index])
 
 
@@ -243,7 +249,8 @@ def early_stability(facts: Facts) -> Iterator[Anomaly]:
     for place, moments in written.items():
         for old, new in regressions(stable[place], moments):
             why = (
-                f"the lso of {place} was {old.offset} while a transaction at {new.offset} was open"
+                f"the lso of {place} was {old.offset} while a transaction with a record at offset "
+                f"{new.offset} was open"
             )
             values = [write.value for write in facts.history[new.index].of(Write)]
             operations = [old.index, new.index]
@@ -298,10 +305,10 @@ def unreadable(facts: Facts) -> Iterator[Anomaly]:
     """Batches that are truncated or have a wrong checksum, and positions that readers never get past."""
     for index, each in enumerate(facts.history):
         for read in each.of(Read) if each.kind == STUCK else ():
-            why = f"readers get nothing from offset {read.first} on, although the log continues"
+            why = f"readers cannot get past offset {read.first}, although the log continues"
             yield about("stuck reader", read.place, why, [index])
         if each.kind == DAMAGED:
-            why = "it received a record batch that is cut off or has a wrong checksum"
+            why = "it received a record batch that is truncated or has a wrong checksum"
             yield Anomaly("damaged batch", each.process, why, (index,), frozenset())
 
 

@@ -76,7 +76,7 @@ class Refused(Exception):
     """The broker responded with an error code."""
 
     def __init__(self, code: int, api_key: int) -> None:
-        super().__init__(f"error {code} of API {api_key}")
+        super().__init__(f"API {api_key} returned error {code}")
         self.code = code
 
 
@@ -374,7 +374,8 @@ class Client:
         version = min(last, api.version, form.versions[1])
         if version < max(first, form.versions[0]):
             raise UserError(
-                f"the broker has versions {first} to {last} of API {form.api_key}, but version {api.version} is needed"
+                f"the broker supports versions {first} to {last} of API {form.api_key}, but "
+                f"version {api.version} is needed"
             )
         return version
 

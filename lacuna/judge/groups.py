@@ -67,7 +67,7 @@ def offsets_back(facts: Facts) -> Iterator[Anomaly]:
             why = f"offset {old.offset} was committed, but offset {new.offset} was found later"
             yield _anomaly("lost offset", key, why, old.index, new.index)
         for old, new in regressions(found, found):
-            why = f"offset {old.offset} was found, but offset {new.offset} later"
+            why = f"offset {old.offset} was found, but later only offset {new.offset}"
             yield _anomaly("offset back", key, why, old.index, new.index)
 
 
@@ -85,7 +85,7 @@ def wrong_offsets(facts: Facts) -> Iterator[Anomaly]:
                 continue
             possible = takes[moment.offset]
             if not possible:
-                why = f"offset {moment.offset} was found, but not committed"
+                why = f"offset {moment.offset} was found, but had never been committed"
                 yield _anomaly("phantom offset", key, why, moment.index)
             elif all(map(facts.has_failed, possible)):
                 why = f"offset {moment.offset} was found, but its transaction was aborted"

@@ -138,7 +138,7 @@ class Workload:
 
     def _why(self) -> str:
         worst = sorted(self.failures.items(), key=lambda row: -row[1])
-        return worst[0][0] if worst else "the time was too short"
+        return worst[0][0] if worst else "the workload ran too briefly"
 
     async def _set_up(self) -> None:
         link = await self._client.link()

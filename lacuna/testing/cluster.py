@@ -57,7 +57,7 @@ class Cluster:
         journal: str = "",
     ) -> None:
         if moto + bool(store) + (open_store is not None) > 1:
-            raise ValueError("moto, store and open_store exclude each other: use one of them")
+            raise ValueError("moto, store and open_store are mutually exclusive: use only one")
         self._is_temporary = data is None
         self.data = data or Path(tempfile.mkdtemp(prefix="lacuna-"))
         self._agents = agents

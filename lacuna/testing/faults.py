@@ -75,7 +75,7 @@ class Fault:
 
     def __post_init__(self) -> None:
         if self.operation not in _OPERATIONS[self.kind]:
-            raise ValueError(f"{self.kind} cannot happen to {self.operation}")
+            raise ValueError(f"{self.kind} cannot occur in {self.operation}")
 
 
 class Hold:
@@ -90,7 +90,7 @@ class Hold:
     def wait_until_reached(self, timeout_s: float = _HOLD_TIMEOUT_S) -> None:
         """Block until a call is held. Raises TimeoutError."""
         if not self._reached.wait(timeout_s):
-            raise TimeoutError(f"no {self.operation} of {self.prefix!r} in {timeout_s} s")
+            raise TimeoutError(f"no {self.operation} under {self.prefix!r} within {timeout_s} s")
 
     def is_reached(self) -> bool:
         """Whether a call has been held, for callers that must not block."""

@@ -40,7 +40,7 @@ class SizeError(NoAnswerError):
     """The response has an impossible or excessive size, usually because the server speaks another protocol."""
 
     def __init__(self, size: int) -> None:
-        super().__init__(f"its answer claims {size} bytes, which is not possible")
+        super().__init__(f"its response claims to have {size} bytes, which is impossible")
         self.size = size
 
 

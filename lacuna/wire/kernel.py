@@ -477,7 +477,7 @@ def _read_text(plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Sour
         return view if kind == _RECORDS else (view,) if size else ()
     if size > _MAX_STRING:
         raise MalformedMessage(
-            f"{_named(plan, i)} has {size} bytes; a string may have {LONGEST_STRING} at most"
+            f"{_named(plan, i)} has {size} bytes; a string may have at most {LONGEST_STRING}"
         )
     return _text(source, at, size)
 
@@ -764,7 +764,7 @@ def _taken(target: _Target) -> bytes:
 def _check_string(plan: Plan, i: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
     if size > _MAX_STRING:
         raise ValueError(
-            f"{_named(plan, i)} has {size} bytes; a string may have {LONGEST_STRING} at most"
+            f"{_named(plan, i)} has {size} bytes; a string may have at most {LONGEST_STRING}"
         )
     return 0
 

@@ -90,9 +90,9 @@ def unseal(key: str, first: int, stored: Part, find_key: FindKey) -> tuple[bytea
     """
     begins = range(0, len(stored), STORED_CELL_SIZE)
     if not begins:
-        raise _damaged(key, first, "no bytes of it are stored")
+        raise _damaged(key, first, "its stored form is empty")
     if len(stored) - begins[-1] < _OVERHEAD:
-        raise _damaged(key, first + len(begins) - 1, "it is not encrypted, or was cut off")
+        raise _damaged(key, first + len(begins) - 1, "it is not encrypted, or has been truncated")
     data = grow(bytearray(), len(stored) - len(begins) * _OVERHEAD)
     is_last = False
     with memoryview(stored) as cells, memoryview(data) as out:
@@ -105,7 +105,7 @@ def unseal(key: str, first: int, stored: Part, find_key: FindKey) -> tuple[bytea
                 raise _damaged(key, first + number, "bytes follow the last cell")
             if prefix[:7] != beginning[:7] or prefix[8:] != beginning[8:]:
                 raise _damaged(
-                    key, first + number, "its beginning differs from that of the previous cell"
+                    key, first + number, "the cell's prefix differs from the previous cell's"
                 )
             part = out[number * CELL_SIZE : (number + 1) * CELL_SIZE]
             _decrypt(key, first + number, cipher, prefix, cell[_PREFIX.size :], part)
@@ -120,7 +120,7 @@ def unseal_all(key: str, stored: Part, find_key: FindKey) -> bytearray:
     data, is_whole = unseal(key, 0, stored, find_key)
     if not is_whole:
         raise DamagedObjectError(
-            key, len(data), 0, "its last cells are missing because it was cut off"
+            key, len(data), 0, "it has been truncated, and its last cells are missing"
         )
     return data
 
@@ -137,13 +137,13 @@ def _opened(key: str, number: int, prefix: bytes, find_key: FindKey) -> AESGCM:
         raise _damaged(
             key,
             number,
-            f"it has version {version}, which this version of lacuna does not know: use a "
+            f"it has format version {version}, which this version of lacuna cannot read: use a "
             "newer one",
         )
     try:
         name = key_id.rstrip(b"\0").decode("ascii")
     except UnicodeDecodeError:
-        raise _damaged(key, number, "the id of its key is damaged") from None
+        raise _damaged(key, number, "its key id is damaged") from None
     return _cipher(find_key(name), salt, key)
 
 
@@ -158,8 +158,8 @@ def _decrypt(
         raise _damaged(
             key,
             number,
-            "it differs from what was written there under this name, or was encrypted with "
-            "another key",
+            "its bytes differ from those written under this name, or were encrypted with a "
+            "different key",
         ) from None
 
 

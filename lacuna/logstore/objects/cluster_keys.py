@@ -38,7 +38,7 @@ COMMAND_VARIABLE: Final = "LACUNA_ENCRYPTION_KEY_COMMAND"
 _KEY_ID: Final = re.compile(rf"[A-Za-z0-9_\-][A-Za-z0-9._\-]{{0,{MAX_KEY_ID_SIZE - 1}}}\Z")
 _READ, _REFUSE = "read", "refuse"
 _COMMAND_SECONDS: Final = 30
-_COMMAND: Final = "the command for the cluster's keys"
+_COMMAND: Final = "the command that prints the cluster's keys"
 #: Seconds between two runs of the command for unknown ids.
 _PAUSE_SECONDS: Final = 10.0
 
@@ -68,23 +68,23 @@ def parse_keys(text: str, where: str) -> ClusterKeys:
         values: Any = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise StoreMisconfiguredError(
-            f'{where} is neither TOML nor JSON: write current = "ID" and a table [keys]'
+            f'{where} is neither TOML nor JSON: it needs current = "ID" and a [keys] table'
         ) from error
     unknown = values.keys() - {"current", "plaintext", "keys"}
     if unknown:
         raise StoreMisconfiguredError(
-            f"{where} has an unknown entry {min(unknown)!r}: write only current, plaintext and "
-            "[keys]"
+            f"{where} has an unknown entry {min(unknown)!r}: only current, plaintext and [keys] "
+            "are allowed"
         )
     table, current = values.get("keys"), values.get("current")
     if not isinstance(table, dict) or not table:
         raise StoreMisconfiguredError(
-            f"{where} has no table [keys]: add one that maps key ids to keys"
+            f"{where} has no [keys] table: add one that maps key ids to keys"
         )
     keys = {key_id: _key(key_id, value, where) for key_id, value in table.items()}
     if not isinstance(current, str) or current not in keys:
         raise StoreMisconfiguredError(
-            f"{where}: current must be the id of one of its keys, {', '.join(keys)}"
+            f"{where}: current must be one of the ids in the [keys] table: {', '.join(keys)}"
         )
     plaintext = values.get("plaintext", _REFUSE)
     if plaintext not in (_READ, _REFUSE):
@@ -150,7 +150,7 @@ class KeyFile:
                     self._seen, self._keys = self._read()
             except StoreMisconfiguredError as error:
                 if self._seen is not None:
-                    log.warning("the keys that were read earlier stay in use: %s", error)
+                    log.warning("the encryption keys that were read earlier stay in use: %s", error)
                 self._seen = None
             return self._keys
 
@@ -204,7 +204,7 @@ class KeyCommand:
                 if key_id not in self._keys.keys and self._clock() - self._ran >= _PAUSE_SECONDS:
                     self._ran = self._clock()
                     self._keys = self._run()
-        return find_key(self._keys, key_id, f"what {_COMMAND} prints")
+        return find_key(self._keys, key_id, f"the output of {_COMMAND}")
 
     def _run(self) -> ClusterKeys:
         try:
@@ -224,7 +224,7 @@ class KeyCommand:
             raise StoreMisconfiguredError(
                 f"{_COMMAND} exited with status {done.returncode}: see its standard error"
             )
-        return parse_keys(printed, f"what {_COMMAND} prints")
+        return parse_keys(printed, f"the output of {_COMMAND}")
 
 
 def find_key(keys: ClusterKeys, key_id: str, where: str) -> bytes:

@@ -15,7 +15,7 @@ class ConditionFailedError(KeyedError):
     """The object already exists, or is no longer the version to be replaced. This request wrote nothing."""
 
     def __str__(self) -> str:
-        return f"object {self.key!r} is not in the state on which the request was conditional"
+        return f"object {self.key!r} already exists, or has changed since it was read"
 
 
 @dataclass(frozen=True, slots=True)

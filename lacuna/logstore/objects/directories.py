@@ -89,7 +89,7 @@ def store_error(root: str, error: OSError) -> ObjectStoreError:
     """Return the error to raise for the store at `root`, with advice on how to fix it."""
     if error.errno == errno.ENOTDIR:
         return StoreMisconfiguredError(
-            f"{root} holds a file where a directory must be ({error}): move the file away"
+            f"{root} contains a file where a directory is needed ({error}): move the file elsewhere"
         )
     if error.errno in _NO_SPACE:
         return StoreMisconfiguredError(f"no space left below {root}: free some space ({error})")

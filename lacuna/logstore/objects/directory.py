@@ -186,9 +186,9 @@ class DirectoryStore:
     def _check_format(self) -> None:
         if any(name == _EARLIER for name, _ in self._fs.names(self._root)):
             raise StoreMisconfiguredError(
-                f"{self._root} was written by an earlier development version of Lacuna, and has "
-                f"objects in {_EARLIER}, which this version cannot read: use that version with "
-                "this folder, or start with a new one"
+                f"{self._root} was written by an earlier development version of Lacuna, and this "
+                f"version cannot read the objects in {_EARLIER}: use the earlier version, or start "
+                "with a new folder"
             )
 
     def _check_folder(self) -> None:
@@ -198,8 +198,8 @@ class DirectoryStore:
         if not is_there:
             raise StoreMisconfiguredError(
                 f"{self._root} was deleted, emptied or replaced while it was open, so no more "
-                "objects are stored there: stop everything that uses it, and restore the folder or "
-                "a backup before the next start"
+                "objects are stored there: stop everything that uses it, and restore the folder "
+                "or a backup before starting again"
             )
 
     def _create(self, directory: str, target: str, parts: Sequence[Part]) -> bool:

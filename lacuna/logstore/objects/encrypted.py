@@ -200,7 +200,7 @@ class EncryptedStore(RangeReader, Generic[Inner]):
         if len(data) < count * CELL_SIZE and not is_end:
             end = first * CELL_SIZE + len(data)
             raise DamagedObjectError(
-                key, end, 0, "its last cells are missing because it was cut off"
+                key, end, 0, "it has been truncated, and its last cells are missing"
             )
         return data
 

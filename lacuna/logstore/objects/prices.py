@@ -38,8 +38,8 @@ class Prices:
         names = [field.name for field in fields(cls)]
         if not isinstance(given, dict) or not _is_table(given, names):
             raise UserError(
-                f"{path} is not a table of prices: write a JSON object with some of "
-                f"{', '.join(names[1:])} as numbers that are not negative, and optionally source as a string"
+                f"{path} is not a valid price file: it must be a JSON object with any of "
+                f"{', '.join(names[1:])} as non-negative numbers, and optionally source as a string"
             )
         return replace(usual or AMAZON_S3, **{"source": str(path), **given})
 

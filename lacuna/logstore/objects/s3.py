@@ -357,8 +357,8 @@ class S3Store(RangeReader):
             if done != encryption.kind:
                 raise StoreMisconfiguredError(
                     f"{self._where} was asked to encrypt {key!r} with {encryption.kind}, but "
-                    f"reports {done} as its encryption: use a service that supports it, or leave "
-                    "out the option sse (--s3-sse)"
+                    f"reports that it used {done}: use a service that supports {encryption.kind}, "
+                    "or omit the option sse (--s3-sse)"
                 )
         return answer
 
@@ -484,7 +484,7 @@ class S3Store(RangeReader):
         if status == 416:
             raise _RangeBeyondEndError from error
         if code == "NoSuchBucket" or (status == 404 and not key):
-            message = f"{self._where} does not exist: create it, or name another"
+            message = f"{self._where} does not exist: create it, or specify a different bucket"
             raise BucketMissingError(message) from error
         if status == 404:
             raise ObjectNotFoundError(key) from error

@@ -36,8 +36,8 @@ def _open(parts: SplitResult, options: Options, *, is_impatient: bool = False) -
     read_gap = options.get("read_gap", str(READ_GAP))
     if not (read_gap.isascii() and read_gap.isdigit()):
         raise StoreMisconfiguredError(
-            f"{bucket_url(parts.netloc)}: read_gap is {read_gap!r}: write a number of bytes, such as "
-            f"read_gap={READ_GAP}"
+            f"{bucket_url(parts.netloc)}: read_gap must be a number of bytes, such as "
+            f"read_gap={READ_GAP}, not {read_gap!r}"
         )
     return S3Store(
         parts.netloc,
@@ -62,7 +62,9 @@ def _encryption(where: str, options: Options) -> "ServerSideEncryption | None":
     if not kind and not key_id:
         return None
     if kind not in SSE_KINDS:
-        raise StoreMisconfiguredError(f"{where}: {_SSE} is {kind!r}: choose {', '.join(SSE_KINDS)}")
+        raise StoreMisconfiguredError(
+            f"{where}: {_SSE} must be one of {', '.join(SSE_KINDS)}, not {kind!r}"
+        )
     if key_id and not kind.startswith("aws:kms"):
         raise StoreMisconfiguredError(
             f"{where}: {_SSE_KEY} requires {_SSE}=aws:kms or aws:kms:dsse, but it is {kind}"

@@ -83,7 +83,7 @@ class ShortReadError(ObjectStoreError):
     def __str__(self) -> str:
         return (
             f"object {self.key!r} holds only {self.available} of the {self.size} bytes at position "
-            f"{self.position}: it is truncated, or the range was taken from another object"
+            f"{self.position}: it is truncated, or the range belongs to a different object"
         )
 
 
@@ -447,7 +447,8 @@ def check_key(key: str) -> str:
     """Return `key` if every store can hold it; otherwise raise `InvalidKeyError`."""
     if len(key) > MAX_KEY_SIZE or not _KEY.match(key):
         raise InvalidKeyError(
-            f"{key!r} is not an object key: write parts of letters, digits and . _ = - with '/' between them"
+            f"{key!r} is not a valid object key: use letters, digits and . _ = - in parts "
+            "separated by '/'"
         )
     return key
 

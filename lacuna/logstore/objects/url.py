@@ -79,8 +79,8 @@ def open_conditional_store(url: str) -> ConditionalStore:
     kind, parts = _checked(url)
     if kind.open_for_journal is None:
         raise StoreMisconfiguredError(
-            f"{url!r} is a store that several machines cannot write to conditionally: a journal in "
-            f"the bucket needs {JOURNAL_FORMS}"
+            f"{url!r} does not support conditional writes by several machines, so it cannot hold a "
+            f"journal: use {JOURNAL_FORMS}"
         )
     options = _options(kind, parts)
     keys = _keys(options)
@@ -131,16 +131,14 @@ def _checked(url: str) -> tuple[StoreKind, SplitResult]:
         raise _no_store(url)
     if "#" in url or ("?" in url and not _has_options(kind, parts)):
         raise StoreMisconfiguredError(
-            f"{url!r}: the part after '?' or '#' would be ignored: write %3F and %23 if they are "
-            "part of a name"
+            f"{url!r}: the part after '?' or '#' would be ignored: use %3F and %23 if these "
+            "characters are part of a name"
         )
     return kind, parts
 
 
 def _no_store(url: str) -> StoreMisconfiguredError:
-    return StoreMisconfiguredError(
-        f"{url!r} is not the URL of an object store: write one of {FORMS}"
-    )
+    return StoreMisconfiguredError(f"{url!r} is not the URL of an object store: use one of {FORMS}")
 
 
 def _has_options(kind: StoreKind, parts: SplitResult) -> bool:
@@ -179,7 +177,7 @@ def _keys(options: Mapping[str, str]) -> KeySource | None:
     command = os.environ.get(COMMAND_VARIABLE)
     if not command:
         raise StoreMisconfiguredError(
-            "the objects of this store are encrypted, and a command prints the keys: name the "
+            "the objects of this store are encrypted, and a command prints the keys: specify the "
             f"command with {COMMAND_VARIABLE} or --encryption-key-command"
         )
     return KeyCommand(command)

@@ -107,7 +107,7 @@ def check_level(codec: int, level: int | None) -> None:
     levels = _LEVELS.get(codec_of(codec), range(0))
     if level is not None and level not in levels:
         has = f"levels {levels[0]} to {levels[-1]}" if levels else "no levels"
-        raise ValueError(f"{codec_of(codec).name.lower()} has {has}, so {level} is not one of them")
+        raise ValueError(f"{codec_of(codec).name.lower()} has {has}: {level} is not valid")
 
 
 def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:

@@ -82,7 +82,7 @@ class _Binary:
         if not self.is_there:
             return 0
         if row < 0 or row >= self.row_count:
-            raise IndexError(f"row {row} is not one of {max(self.row_count, 0)}")
+            raise IndexError(f"row {row} does not exist; there are {max(self.row_count, 0)} rows")
         if self.has_nulls and not (self.validity[row >> 3] >> (row & 7)) & 1:
             return 0
         self.at = self.offsets[row]
@@ -126,7 +126,7 @@ class _Headers:
         if not self.is_there:
             return 0
         if row < 0 or row >= self.row_count:
-            raise IndexError(f"row {row} is not one of {max(self.row_count, 0)}")
+            raise IndexError(f"row {row} does not exist; there are {max(self.row_count, 0)} rows")
         self.first = self.lists[row]
         self.end = self.lists[row + 1]
         if self.first < 0 or self.end < self.first:
@@ -274,9 +274,9 @@ class _Encoder:
             section = compress(codec, section, self.level)
         size = _HEADER_SIZE + len(section)
         if size > self.max_message_bytes:
-            what = f"a batch of {self.count} records from row {self.first_row} on"
+            what = f"the batch of {self.count} records that starts at row {self.first_row}"
             if self.count == 1:
-                what = f"a batch of the record of row {self.first_row} alone"
+                what = f"the batch with only the record of row {self.first_row}"
             raise BatchTooLargeError(what, size, self.max_message_bytes)
         self.done.append(
             pack_batch(
@@ -333,7 +333,7 @@ def encode_batches(
     for i in range(len(rows)):
         row = wanted[i]
         if row < 0 or row >= time_count:
-            raise IndexError(f"row {row} is not one of {time_count}")
+            raise IndexError(f"row {row} does not exist; there are {time_count} rows")
         encoder.add(row, times[row])
     encoder.end_batch()
     return encoder.done

@@ -60,7 +60,7 @@ class InvalidRecordError(RecordsError):
         if record_index >= 0 and not faults:
             faults = ((record_index, reason),)
         where = f"record {record_index}: " if record_index >= 0 else ""
-        more = f"; {len(faults) - 1} more records are at fault" if len(faults) > 1 else ""
+        more = f"; {len(faults) - 1} more records are invalid" if len(faults) > 1 else ""
         super().__init__(where + reason + more)
         self.reason = reason
         self.record_index = record_index

@@ -90,7 +90,7 @@ class _Cursor:
         if length < 0:
             # Kafka reads every negative length as null, but writes only -1 for it.
             if length != -1 or not nullable:
-                raise InvalidRecordError(f"the length of a field is {length}", self.index)
+                raise InvalidRecordError(f"a field has the invalid length {length}", self.index)
             return length
         if length > self.end - self.position:
             raise InvalidRecordError(

@@ -722,7 +722,7 @@ class KeyTable:
         section: _Section = self.section
         if section.offset_delta < 0 or overflows(base_offset, section.offset_delta):
             raise InvalidRecordError(
-                f"its offset delta {section.offset_delta} is not an offset's", section.index
+                f"its offset delta {section.offset_delta} is negative or too large", section.index
             )
         return base_offset + section.offset_delta
 

@@ -130,7 +130,7 @@ def with_max_timestamp(batch: Buffer, timestamp_type: TimestampType, max_timesta
 def _framed(data: memoryview, rules: ProduceRules) -> BatchHeader:
     """Read the header. Raise an error unless `data` is exactly one batch of magic 2 within the topic's size limit."""
     if len(data) > MAGIC_AT and data[MAGIC_AT] < MAGIC:
-        raise InvalidRecordError(f"Produce v3 and above carries magic 2, not {data[MAGIC_AT]}")
+        raise InvalidRecordError(f"Produce v3 and above requires magic 2, not {data[MAGIC_AT]}")
     if len(data) < HEADER_SIZE:
         raise InvalidRecordError(f"there must be exactly one batch, not {len(data)} bytes")
     header = BatchHeader.parse(data)

@@ -139,7 +139,8 @@ def decode_trailer(key: str, object_size: int, data: bytes | bytearray | memoryv
         raise corrupt("the checksum of the trailer does not match")
     if version != VERSION or flags & ~HAS_TRUE_OFFSETS:
         raise corrupt(
-            f"segment version {version}, flags {flags:#x}: written by a newer Lacuna, so read it with that version"
+            f"it has segment version {version} and flags {flags:#x}, so a newer version of Lacuna "
+            "wrote it: use that version"
         )
     if footer_position + size != position or raw_size > _MAX_FOOTER_SIZE:
         raise corrupt("the trailer does not fit the object, so a part in the middle is missing")

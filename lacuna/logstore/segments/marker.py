@@ -90,15 +90,15 @@ def check_marker(found: ClusterMarker | None, cluster_id: str) -> None:
     """Raise `ForeignStoreError` unless there is a marker that names `cluster_id`."""
     if found is None:
         raise ForeignStoreError(
-            f"the bucket prefix has no {CLUSTER_MARKER_KEY}, so it is empty or was wiped, but the "
-            f"journal of cluster {cluster_id} expects its data there: name the right prefix, or "
-            "start with a new journal"
+            f"the bucket prefix has no {CLUSTER_MARKER_KEY}, so it is empty or has been wiped, but "
+            f"the journal of cluster {cluster_id} expects its data there: specify the right "
+            "prefix, or start with a new journal"
         )
     if found.cluster_id != cluster_id:
         raise ForeignStoreError(
             f"the bucket prefix belongs to cluster {found.cluster_id}, but the journal belongs to "
-            f"{cluster_id}: name the prefix that belongs to this journal, or an empty one with a "
-            "new journal"
+            f"{cluster_id}: specify the prefix that belongs to this journal, or an empty one with "
+            "a new journal"
         )
 
 
@@ -112,25 +112,25 @@ def check_encryption(store: ObjectStore, *, is_new: bool = False) -> None:
     if not isinstance(store, EncryptedStore):
         if key_ids:
             raise StoreMisconfiguredError(
-                f"the objects of this cluster are encrypted, with key {', '.join(key_ids)}: name the file with the "
-                "cluster's keys (--encryption-keys, or LACUNA_ENCRYPTION_KEYS)"
+                f"the objects of this cluster are encrypted, with key {', '.join(key_ids)}: "
+                "specify the file with the cluster's keys (--encryption-keys, or "
+                "LACUNA_ENCRYPTION_KEYS)"
             )
         return
     keys = store.keys.now()
     if not key_ids and not is_new and not keys.reads_plaintext:
         raise StoreMisconfiguredError(
-            "the objects of this cluster are not encrypted: to encrypt new ones, write plaintext "
-            '= "read" into the file with the keys until no unencrypted object is left; or leave '
-            "out the keys"
+            "the objects of this cluster are not encrypted: to encrypt new ones, set plaintext = "
+            '"read" in the file with the keys as long as unencrypted objects remain; otherwise, '
+            "omit the keys"
         )
     for key_id in keys.keys.keys() & set(key_ids):
         try:
             store.get_all(f"{ENCRYPTION_PREFIX}{key_id}")
         except DamagedObjectError as error:
             raise StoreMisconfiguredError(
-                f"key {key_id!r} is not the one with which objects of this cluster were "
-                "encrypted, and may have been created again under the same id: use the earlier "
-                f"key, and give a new key another id ({error})"
+                f"key {key_id!r} is not the key with this id that encrypted objects of this "
+                f"cluster: restore that key, and give the new one a different id ({error})"
             ) from error
 
 
@@ -151,8 +151,8 @@ def decode_marker(text: bytes) -> ClusterMarker:
 
 def _not_ours(reason: str) -> ForeignStoreError:
     return ForeignStoreError(
-        f"{CLUSTER_MARKER_KEY} in the bucket prefix cannot be read as Lacuna's marker ({reason}), so "
-        "nothing was changed. If this prefix is Lacuna's, start again, since the store may have "
-        "returned a wrong answer just once; if that does not help, restore the object from a backup. "
-        "Otherwise, name another prefix"
+        f"{CLUSTER_MARKER_KEY} in the bucket prefix cannot be read as Lacuna's marker ({reason}), "
+        "so nothing was changed. If this prefix is Lacuna's, start again, since the store may "
+        "have returned a wrong answer just once; if that does not help, restore the object from a "
+        "backup. Otherwise, specify a different prefix"
     )

@@ -96,8 +96,8 @@ class MergeOptions:
     def __post_init__(self) -> None:
         if not 0 < self.batch_size <= DEFAULT_MAX_DECOMPRESSED_BYTES:
             raise ValueError(
-                f"batch_size {self.batch_size} does not lie in [1, "
-                f"{DEFAULT_MAX_DECOMPRESSED_BYTES}], the bound of what readers decompress"
+                f"batch_size {self.batch_size} is not in [1, {DEFAULT_MAX_DECOMPRESSED_BYTES}]: "
+                "readers refuse to decompress more"
             )
         if self.compression_level is not None:
             if self.codec is None:

@@ -84,7 +84,7 @@ def write_segment(
         name = (slice_input.topic_id, slice_input.partition)
         if name in seen or len(slice_input.topic_id) != TOPIC_ID_SIZE or not slice_input.batches:
             raise ValueError(
-                f"the slice of {name} is empty, is given twice or has no valid topic id"
+                f"the slice of {name} is empty, occurs twice or has an invalid topic id"
             )
         seen.add(name)
         builder = _SliceBuilder(position, has_true_offsets)
