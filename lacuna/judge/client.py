@@ -264,7 +264,6 @@ class _Link:
         self.features = {each.name: each.max_version_level for each in answer.finalized_features}
 
     async def ask(self, form: Message[Q], answer: Message[R], version: int, request: Q) -> R:
-        """Send a request and return the response. Raises Lost."""
         async with self._turn:
             if not self.is_open:
                 raise Lost("the connection has ended", is_unsent=True)
@@ -293,7 +292,6 @@ class _Link:
                 return body
 
     async def send_and_leave(self, form: Message[Q], version: int, request: Q) -> None:
-        """Send a request, and close the connection without reading the response."""
         async with self._turn:
             if self.is_open:
                 self._writer.write(self._frames.request(form, version, request, _MOST_BYTES))

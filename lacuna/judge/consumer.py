@@ -137,7 +137,6 @@ async def found_offset(client: Client, group: str, place: str) -> int:
 
 
 async def commit_offset(client: Client, group: str, place: str, offset: int) -> None:
-    """Commit a group's offset outside any transaction. Raises Refused and Lost."""
     name, index = name_and_index(place)
     request = OffsetCommitRequest(
         group,

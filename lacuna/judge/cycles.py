@@ -195,7 +195,6 @@ def _cycle(
 def _path(
     graph: Graph, start: int, goal: int, admits: Callable[[Edge], bool]
 ) -> list[tuple[int, Edge]] | None:
-    """Return the shortest path, as pairs of a node and the edge that leaves it."""
     before: dict[int, tuple[int, Edge]] = {}
     queue = deque([start])
     while queue:

@@ -33,8 +33,6 @@ def _anomaly(kind: str, key: _Key, why: str, *operations: int) -> Anomaly:
 
 
 class _Offsets:
-    """The offsets that each group's operations commit and find."""
-
     def __init__(self, facts: Facts) -> None:
         self.takes: defaultdict[_Key, list[tuple[int, Take]]] = defaultdict(list)
         self.found: defaultdict[_Key, list[Moment]] = defaultdict(list)

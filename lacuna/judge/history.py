@@ -186,7 +186,6 @@ class Operation:
         return (each for each in self.parts if isinstance(each, kind))
 
     def __str__(self) -> str:
-        """Return the operation as a line of text."""
         asked = f"{self.asked:.4f}-" if self.asked >= 0 else ""
         times = f"{self.start:.4f}-{asked}{self.end:.4f}"
         session = [self.session] if self.session else []

@@ -95,7 +95,6 @@ def _trimmed(each: Operation, focus: frozenset[str]) -> Operation:
 
 
 def _part_in(part: Part, focus: frozenset[str]) -> Part | None:
-    """Return a part with only the relevant records, or None if the part is irrelevant."""
     if isinstance(part, Read):
         records = tuple(row for row in part.records if row[1] in focus)
         return replace(part, records=records)
@@ -127,7 +126,6 @@ svg { width: 100%; height: auto; } text { font-size: 11px; fill: var(--soft); }
 
 
 def page(history: History, anomalies: Sequence[Anomaly], shown: Sequence[Shown], title: str) -> str:
-    """Return a verdict as an HTML page."""
     marked = {index for anomaly in anomalies for index in anomaly.operations}
     counts = Counter((each.kind, each.outcome) for each in history)
     rows = "".join(
@@ -202,7 +200,6 @@ def _timelines(history: History, marked: set[int]) -> Iterable[str]:
 
 
 def _timeline(rows: Sequence[tuple[int, Operation]], marked: set[int]) -> str:
-    """Return the operations on one place as an SVG timeline."""
     if not rows:
         return ""
     rows = sorted(rows, key=lambda row: row[0] not in marked)[:_MOST_BARS]

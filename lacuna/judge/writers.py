@@ -183,8 +183,6 @@ class Writer(Writing):
 
 
 class Sender(Writing):
-    """Writes idempotent batches outside transactions."""
-
     def __init__(self, world: World, name: str, places: Sequence[str]) -> None:
         super().__init__(world, name, None, 1)
         self._places = places

@@ -38,7 +38,6 @@ def lasting_ports(count: int) -> list[int]:
 
 
 def _hold(port: int) -> bool:
-    """Bind a socket to a port, and return whether it was free."""
     held = socket.socket()
     try:
         held.bind(("127.0.0.1", port))

@@ -228,7 +228,6 @@ def attribute(each: Definition) -> str:
 
 
 def element(kind: str) -> str:
-    """Return the type of an array's elements, or the type itself if it is not an array."""
     return kind.removeprefix("[]")
 
 
@@ -371,7 +370,6 @@ def body_text(apis: Sequence[tuple[Definition, Definition]]) -> str:
 
 
 def imports(body: str) -> str:
-    """Return the import lines for a module with this body."""
     ours = ("In", "Message", "ZERO_UUID", "messages", *map(str.capitalize, _DEFAULTS))
     modules = {
         "collections.abc": ("Sequence",),
@@ -394,7 +392,6 @@ def class_lines(part: Part) -> Iterator[str]:
 
 
 def annotation(part: Part, each: Definition) -> str:
-    """Return a field's type annotation."""
     kind = element(each["type"])
     shape = part.structs[each["name"]] if is_struct(kind) else kind.capitalize()
     if kind != each["type"]:

@@ -487,7 +487,6 @@ def _read_text(plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Sour
 def _read_length(
     plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Source
 ) -> cython.longlong:
-    """Read the length of a string, bytes or an array. Return -1 for null, if it is allowed."""
     length: cython.longlong
     if code & _COMPACT:
         length = _read_uvarint(source) - 1
@@ -732,7 +731,6 @@ def _write_text(
 def _write_buffers(
     plan: Plan, i: cython.Py_ssize_t, code: cython.int, buffers: object, target: _Target
 ) -> cython.int:
-    """Add the bytes written so far, followed by the buffers, to the parts of the message."""
     size: cython.Py_ssize_t = 0
     for buffer in buffers:
         size += len(buffer)
@@ -747,7 +745,6 @@ def _write_buffers(
 
 @cython.cfunc
 def _taken(target: _Target) -> bytes:
-    """Remove and return the bytes written so far."""
     if cython.compiled:
         taken = PyBytes_FromStringAndSize(  # noqa: F821 - kernel.pxd
             cython.cast(cython.p_char, target.data), target.at
@@ -774,7 +771,6 @@ def _check_string(plan: Plan, i: cython.Py_ssize_t, size: cython.Py_ssize_t) -> 
 def _write_length(
     plan: Plan, i: cython.Py_ssize_t, code: cython.int, length: cython.longlong, target: _Target
 ) -> cython.int:
-    """Write the length of a string, bytes or an array, or -1 for null."""
     if length < 0 and not code & _NULLABLE:
         raise ValueError(f"{_named(plan, i)} is null, which is not allowed")
     if code & _COMPACT:
@@ -821,7 +817,6 @@ def _write_elements(
 def _write_encoded(
     plan: Plan, i: cython.Py_ssize_t, code: cython.int, encoded: Encoded, target: _Target
 ) -> cython.int:
-    """Add the bytes written so far, followed by the elements, to the parts of the message."""
     _write_length(plan, i, code, encoded.count, target)
     if target.parts is None:
         target.parts = []
@@ -833,7 +828,6 @@ def _write_encoded(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _write_tags(plan: Plan, row: tuple, target: _Target) -> cython.int:
-    """Write the tagged fields with values other than their defaults."""
     i: cython.Py_ssize_t
     said: cython.int = 0
     for i in plan.tags.values():
@@ -892,7 +886,6 @@ def _write_uvarint(value: cython.longlong, target: _Target) -> cython.int:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _make_room(target: _Target, size: cython.Py_ssize_t) -> cython.int:
-    """Make room for `size` more bytes by growing the buffer to at least twice its size."""
     room: cython.Py_ssize_t = max(2 * target.room, target.at + size)
     data: cython.p_uchar = cython.cast(cython.p_uchar, PyMem_Realloc(target.data, room))  # noqa: F821
     if data == cython.NULL:

@@ -109,11 +109,9 @@ class Field(In):
         )
 
     def is_in(self, version: int) -> bool:
-        """Whether `version` contains the field."""
         return self.since <= version and (self.until is None or version <= self.until)
 
     def code(self, version: int, is_flexible: bool) -> int:
-        """Return the kernel's code for the field in a version that contains it."""
         code = kernel.STRUCT if isinstance(self.kind, Struct) else self.kind
         if self.is_array:
             code |= kernel.ARRAY

@@ -180,7 +180,6 @@ def _cipher(cluster_key: bytes, salt: bytes, key: str) -> AESGCM:
 
 @cache
 def _primitives() -> tuple[type[AESGCM], Callable[[bytes, bytes, bytes], bytes]]:
-    """Return AES-GCM, and HKDF-SHA256 as a function of (key, salt, purpose)."""
     # cryptography is an extra
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     from cryptography.hazmat.primitives.hashes import SHA256

@@ -275,7 +275,6 @@ def _may_hold(directory: str, prefix: str) -> bool:
 
 
 def _wholly_before(directory: str, key: str) -> bool:
-    """Whether every key in `directory` (which ends with a slash) is at most `key`."""
     return directory < key and not key.startswith(directory)
 
 

@@ -167,7 +167,6 @@ class EncryptedStore(RangeReader, Generic[Inner]):
         return seal(key, parts, keys.current, keys.keys[keys.current], salt)
 
     def _unseal_all(self, key: str, stored: bytearray) -> bytearray:
-        """Decrypt a whole object, unless it is plaintext and plaintext is allowed."""
         if key in self._plain or (
             not is_encrypted(stored) and self.keys.now(_AGE_SECONDS).reads_plaintext
         ):
@@ -207,7 +206,6 @@ class EncryptedStore(RangeReader, Generic[Inner]):
     def _hand_out(
         self, read: RangeRead, data: bytearray, position: int, buffer: WritableBuffer
     ) -> ObjectStoreError | None:
-        """Copy a read's parts from `data`, which begins at `position`. Return an error if bytes are missing."""
         begin = read.position - position
         if (there := len(data) - begin) < read.size:
             return ShortReadError(read.key, read.position, read.size, max(there, 0))
@@ -280,7 +278,6 @@ class EncryptedConditionalStore(EncryptedStore[ConditionalStore]):
 
 
 def _join(reads: Sequence[RangeRead]) -> Iterator[_Joined]:
-    """Combine consecutive reads of one object into one request if their cells are adjacent."""
     joined: _Joined | None = None
     for at, read in enumerate(reads):
         first, last = read.position // CELL_SIZE, (read.position + read.size - 1) // CELL_SIZE

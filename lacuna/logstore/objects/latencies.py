@@ -30,7 +30,6 @@ class Latencies:
         self._kinds: dict[Kind, _Durations] = {}
 
     def percentile_95(self, kind: Kind) -> float | None:
-        """Return the duration that one request in twenty exceeds, or None if there have been too few to estimate it."""
         known = self._kinds.get(kind)
         return None if known is None else known.percentile_95
 

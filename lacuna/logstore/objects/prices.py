@@ -54,7 +54,6 @@ class Prices:
         return sum(count * by_kind.get(kind, 0.0) for kind, count in counts.items()) / 1000
 
     def of_a_month(self, size: int) -> float:
-        """Return the cost in dollars of storing `size` bytes for a month."""
         return size / (1 << 30) * self.gib_month
 
 

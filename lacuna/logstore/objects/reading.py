@@ -18,7 +18,6 @@ except ModuleNotFoundError:
 if not cython.compiled:
 
     def _read_file(path: str, ranges: list[tuple[int, int, int]], buffer: memoryview) -> list[int]:
-        """Interpreted form of `lacuna_read_files`, for one file."""
         try:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:

@@ -264,7 +264,6 @@ class S3Store(RangeReader):
             raise NotDeletedError(failures)
 
     def _delete_some(self, names: Sequence[str]) -> dict[str, ObjectStoreError]:
-        """Delete at most `_DELETE_KEYS` objects. Return an error for each object that remains."""
         if self._deletes_singly:
             return self._delete_singly(names)
         try:
@@ -333,7 +332,6 @@ class S3Store(RangeReader):
             ) from error
 
     def _not_deleted(self, name: str, code: str, message: str) -> ObjectStoreError:
-        """Return the error for a key that DeleteObjects reports as not deleted."""
         failed = f"{self._where} did not delete {name!r}: {message} ({code})"
         if code in _FORBIDDEN_CODES:
             return StoreMisconfiguredError(

@@ -242,7 +242,6 @@ class StoreMetrics:
         self._clock_ahead_ms: float | None = None
 
     def dated(self, now_ms: int) -> None:
-        """Record the time given in the service's response."""
         self._clock_ahead_ms = now_ms - time.monotonic() * 1000
 
     def clock_ms(self) -> int:
@@ -251,7 +250,6 @@ class StoreMetrics:
         return 0 if ahead_ms is None else int(ahead_ms + time.monotonic() * 1000)
 
     def dollars(self) -> float:
-        """Return the cost in dollars of the requests sent so far."""
         sent = self.sent
         if sent.prices is None:
             return 0.0

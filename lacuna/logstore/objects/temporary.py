@@ -38,7 +38,6 @@ class TemporaryFiles:
         self._fd: int | None = self._fs.open(folder)
 
     def are_there(self) -> bool:
-        """Whether the folder has not been deleted or replaced since it was opened."""
         if self._fd is None:
             raise OSError(errno.EBADF, "the store is closed", self._folder)
         return self._fs.is_at(self._fd, self._folder)
@@ -69,7 +68,6 @@ class TemporaryFiles:
             self._fs.close(file.fd)
 
     def _sweep(self) -> None:
-        """Remove the temporary files that no live process has locked."""
         for name, is_directory in self._fs.names(self._folder):
             path = f"{self._folder}/{name}"
             if is_directory:

@@ -142,14 +142,12 @@ def _no_store(url: str) -> StoreMisconfiguredError:
 
 
 def _has_options(kind: StoreKind, parts: SplitResult) -> bool:
-    """Whether the text after "?" consists of options, rather than being part of a folder's name."""
     if kind.folder is None:
         return bool(kind.options)
     return parts.query.startswith(tuple(f"{name}=" for name in kind.options))
 
 
 def _options(kind: StoreKind, parts: SplitResult) -> dict[str, str]:
-    """Return the options of a URL. Raises `StoreMisconfiguredError` for an unknown or empty option."""
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     where = f"{kind.scheme}://{parts.netloc or parts.path}"
     if unknown := sorted(options.keys() - set(kind.options)):

@@ -102,7 +102,6 @@ class BatchHeader(NamedTuple):
         return header
 
     def pack(self) -> bytes:
-        """Return the header's 61 bytes."""
         return HEADER.pack(*self)
 
     @property
@@ -122,12 +121,10 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch belongs to a transaction."""
         return self.attributes & TRANSACTIONAL_BIT != 0
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch contains control records."""
         return self.attributes & CONTROL_BIT != 0
 
     @property

@@ -202,7 +202,6 @@ class _BinaryBuilder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def reserve(self, rows: cython.Py_ssize_t, length: cython.Py_ssize_t) -> cython.int:
-        """Make room for `rows` more rows with a total of `length` bytes."""
         self.validity.reserve((rows >> 3) + 1)
         self.offsets.reserve(4 * (rows + 1))
         self.data.reserve(length)
@@ -223,7 +222,6 @@ class _BinaryBuilder:
         at: cython.Py_ssize_t,
         length: cython.longlong,
     ) -> cython.void:
-        """Append data[at:at + length], or null if `length` is negative."""
         if self.count & 7 == 0:
             self.validity.put_byte(0)
         if length < 0:
@@ -251,8 +249,6 @@ class _BinaryBuilder:
 @cython.final
 @cython.cclass
 class _Scan:
-    """A position in a buffer of batches, and in the current batch's records section."""
-
     raw: object
     data: cython.const[cython.uchar][::1]
     at: cython.Py_ssize_t
@@ -410,7 +406,6 @@ class _Scan:
     @cython.nogil
     @cython.exceptval(check=False)
     def sized(self, nullable: cython.bint) -> cython.longlong:
-        """Read a length and skip as many bytes. Return the length, or -1 for null."""
         length: cython.longlong = self.varint(32)
         if length < (-1 if nullable else 0) or length > self.record_end - self.position:
             self.is_bad = True

@@ -143,8 +143,6 @@ class _Headers:
 @cython.final
 @cython.cclass
 class _Encoder:
-    """Writes batches, and holds the current and the finished ones."""
-
     keys: _Binary
     values: _Binary
     headers: _Headers
@@ -176,7 +174,6 @@ class _Encoder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def add(self, row: cython.longlong, timestamp: cython.longlong) -> cython.int:
-        """Append the record of a row."""
         needed: cython.longlong = _MAX_RECORD_HEAD + 2 * _MAX_LENGTH + self.headers.find(row)
         self.keys.find(row)
         self.values.find(row)

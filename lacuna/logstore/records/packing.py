@@ -58,6 +58,5 @@ def pack_batch(
 
 
 def with_crc(batch: bytearray) -> bytes:
-    """Return a copy of `batch` with its CRC-32C filled in."""
     batch[CRC_AT:ATTRIBUTES_AT] = crc32c(memoryview(batch)[ATTRIBUTES_AT:]).to_bytes(4, "big")
     return bytes(batch)

@@ -81,8 +81,6 @@ def batch_size(
 @cython.final
 @cython.cclass
 class _Section:
-    """The uncompressed records of one batch, and the current record."""
-
     data: cython.const[cython.uchar][::1]
     position: cython.Py_ssize_t
     end: cython.Py_ssize_t
@@ -478,7 +476,6 @@ class Rewriter:
 def _first_at(
     offsets: cython.const[cython.longlong][::1], count: cython.Py_ssize_t, offset: cython.longlong
 ) -> cython.Py_ssize_t:
-    """Return the index of the first of the ascending `offsets` that is at least `offset`."""
     low: cython.Py_ssize_t = 0
     middle: cython.Py_ssize_t
     while low < count:
@@ -530,7 +527,6 @@ def has_tombstones(batch: object) -> bool:
 @cython.nogil
 @cython.exceptval(check=False)
 def _turned(word: cython.ulonglong, bits: cython.int) -> cython.ulonglong:
-    """Rotate the bits of a word to the left."""
     return ((word << bits) & _MASK) | (word >> (64 - bits))
 
 
@@ -718,7 +714,6 @@ class KeyTable:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def offset_of(self, base_offset: cython.longlong) -> cython.longlong:
-        """Return the offset of the section's current record."""
         section: _Section = self.section
         if section.offset_delta < 0 or overflows(base_offset, section.offset_delta):
             raise InvalidRecordError(

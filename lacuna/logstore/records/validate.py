@@ -214,7 +214,6 @@ def _check_sizes(section: memoryview, count: int, most: int) -> None:
 
 
 def _time_range(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
-    """Return the earliest and latest timestamps that records may have, in ms."""
     before, after = rules.max_before_ms, rules.max_after_ms
     earliest = MIN_INT64 if before is None else max(now_ms - before, MIN_INT64)
     latest = MAX_INT64 if after is None else min(now_ms + after, MAX_INT64)

@@ -168,7 +168,6 @@ class _Source:
 
 
 def _possible_identities(key: str) -> list[SegmentIdentity]:
-    """Return the identities that a segment with this key may have in its header."""
     cluster_id, segment_id = parse_segment_key(key)
     return [
         SegmentIdentity(cluster_id, segment_id, has_true_offsets)
@@ -179,7 +178,6 @@ def _possible_identities(key: str) -> list[SegmentIdentity]:
 def _header_damages(
     source: _Source, key: str, identities: Sequence[SegmentIdentity]
 ) -> list[Damage]:
-    """Return the damage in the header, which should contain one of `identities`."""
     candidates = [encode_header(identity) for identity in identities]
     size = len(candidates[0])
     try:
@@ -272,8 +270,6 @@ def _groups(found: SegmentSlice, read_bytes: int) -> Iterator[tuple[int, int]]:
 
 
 class _SliceChecker:
-    """Checks the blocks of one slice, in order."""
-
     def __init__(self, found: SegmentSlice, has_true_offsets: bool, reads_records: bool) -> None:
         self._found = found
         self._has_true_offsets = has_true_offsets
@@ -402,7 +398,6 @@ def _walk(position: int, data: memoryview, reads_records: bool) -> tuple[_Batche
 
 
 def _fault_of(batch: RecordBatch, reads_records: bool) -> str:
-    """Return the fault in a batch, or "" if there is none."""
     header = batch.header
     try:
         batch.verify()
@@ -440,7 +435,6 @@ def _fault_of_records(batch: RecordBatch) -> str:
 
 
 def _read_sparse(batch: RecordBatch) -> tuple[int, int]:
-    """Return the record count and the largest timestamp of a batch whose offsets have holes."""
     builder = ColumnBuilder(
         keys=False, values=False, max_decompressed_bytes=DEFAULT_MAX_DECOMPRESSED_BYTES
     )

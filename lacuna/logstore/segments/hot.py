@@ -14,7 +14,6 @@ MOST_HOT_BYTES: Final = 1 << 20
 
 
 def is_hot(lease_id: int) -> bool:
-    """Whether a segment is hot, given the lease id in its id."""
     return lease_id & HOT != 0
 
 

@@ -215,8 +215,6 @@ def _batches_with_offsets(live: LiveRange) -> Iterator[_StoredBatch]:
 
 
 class _Rewrite:
-    """Rewrites small batches, and passes large ones through if they can stay unchanged."""
-
     def __init__(self, options: MergeOptions) -> None:
         self._options = options
         self._writer = Rewriter(

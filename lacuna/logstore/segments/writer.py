@@ -104,8 +104,6 @@ def write_segment(
 
 
 class _SliceBuilder:
-    """Divides the batches of one slice into blocks."""
-
     def __init__(self, position: int, has_true_offsets: bool) -> None:
         self.position = position
         self._start = position

@@ -52,7 +52,6 @@ def message_sets(
 
 
 def _check_timestamps(records: tuple[NewRecord, ...]) -> None:
-    """Raise an error if a timestamp differs from the first one by more than the 64 bits that a batch allows."""
     base = records[0].timestamp
     for index, record in enumerate(records):
         if not -_INT64_RANGE <= record.timestamp - base < _INT64_RANGE:
@@ -62,7 +61,6 @@ def _check_timestamps(records: tuple[NewRecord, ...]) -> None:
 
 
 def _message_set(batch: RecordBatch, records: Sequence[Record], magic: int) -> bytes:
-    """Write records of a batch as a message set, inside a wrapper if the batch is compressed."""
     is_timed = magic == MAGIC_1
     return write_message_set(
         [NewMessage(each.offset, each.timestamp, each.key, each.value) for each in records],

@@ -94,8 +94,6 @@ def _to_batch(message_set: Buffer, max_bytes: int) -> bytes:
 
 
 class _Converted:
-    """A message set of limited size that is built in parts from batches."""
-
     def __init__(self, magic: int, first_offset: int, max_bytes: int) -> None:
         self._magic = magic
         self._first_offset = first_offset

@@ -75,7 +75,6 @@ class Entry(NamedTuple):
 
     @property
     def is_wrapper(self) -> bool:
-        """Whether the entry contains compressed records."""
         return self.attributes & CODEC_MASK != 0
 
     @property
@@ -242,7 +241,6 @@ def _last_offset(message_set: bytes) -> int:
 
 
 def _framed(data: memoryview) -> Iterator[tuple[int, int, int]]:
-    """Yield the position, offset and end of each whole entry."""
     position, length = 0, len(data)
     while length - position >= ENTRY_SIZE:
         offset, size = ENTRY.unpack_from(data, position)
