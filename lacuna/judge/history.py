@@ -19,7 +19,7 @@ OK: Final = "ok"
 FAIL: Final = "fail"
 UNKNOWN: Final = "unknown"
 
-#: The kinds of operations. SERIAL transactions exclude each other: each fences the one before.
+#: The kinds of operations. SERIAL transactions exclude each other: each fences its predecessor.
 TXN: Final = "txn"
 SERIAL: Final = "serial"
 #: A producer that a newer generation has fenced tries to write, or to commit.
@@ -30,7 +30,7 @@ INIT: Final = "init"
 READ: Final = "read"
 DIRTY: Final = "dirty"
 BOUNDS: Final = "bounds"
-#: Offsets of groups are committed outside transactions, and fetched.
+#: Group offsets are committed outside transactions, or fetched.
 COMMIT: Final = "commit"
 FIND: Final = "find"
 #: Share groups: records are acquired, and settled (accepted, released, rejected).

@@ -44,7 +44,7 @@ _ADD_OFFSETS: Final = Api(wire.ADD_OFFSETS_TO_TXN_REQUEST, wire.ADD_OFFSETS_TO_T
 
 _ALL_REPLICAS: Final = -1
 _SERVER_TIMEOUT_MS: Final = 10_000
-#: A transaction that nobody ends is aborted after this time.
+#: The broker aborts a transaction after this time.
 TRANSACTION_TIMEOUT_MS: Final = 10_000
 _PAUSE_SECONDS: Final = 0.02
 _MOST_PAUSE_SECONDS: Final = 0.5
@@ -204,7 +204,7 @@ class Producer:
         offsets = [await self._settle(attempt)]
         self._sequences[place] += len(values)
         if is_repeated:
-            # It is acknowledged already, so an error of the repetition changes nothing.
+            # The batch has already been acknowledged, so an error in repeating it changes nothing.
             with suppress(*FAILURES):
                 offsets.append(await self._settle(attempt))
         return offsets

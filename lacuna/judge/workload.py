@@ -97,7 +97,7 @@ class Workload:
         )
         self._client = Client(brokers)
         self._has_shares = False
-        #: Whether all actors have ended by themselves, so that the history has everything that they did.
+        #: Whether all actors have ended by themselves, so that the history contains everything that they did.
         self.is_whole = False
 
     @property
@@ -223,7 +223,7 @@ class Workload:
                 Loop(world, f"loop{number}{side}", identity, version, group, *ends) for side in "ab"
             ]
             group, identity = f"{name}-ledger{number}", f"{name}-list{number}"
-            # Each pair has lists of its own, since only producers of the same id exclude each other.
+            # Each pair has its own lists, since only producers with the same id exclude each other.
             mine = lists[:2] if number == 0 else lists[2:]
             actors += [
                 Lister(world, f"list{number}{side}", identity, version, group, mine)

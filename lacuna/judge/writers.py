@@ -162,7 +162,7 @@ class Writer(Writing):
             await successor.begin()
             await self._haunt(producer, session)
         except BaseException:
-            self.record(TXN, start, FAIL, parts, session=session)  # nobody has asked for the commit
+            self.record(TXN, start, FAIL, parts, session=session)  # its commit was never requested
             raise
         finally:
             successor.client.close()
@@ -245,7 +245,7 @@ class Loop(Writing):
                 return
 
     async def _process(self, producer: Producer, read: Read, offset: int) -> bool:
-        # What was passed without records belongs to what the transaction consumes.
+        # The transaction also consumes the passed offsets that have no records.
         taken = Read(read.place, offset, read.end, read.records)
         start, parts = self.world.now(), list[Part]([taken])
         try:

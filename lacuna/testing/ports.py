@@ -44,7 +44,7 @@ def _hold(port: int) -> bool:
     except OSError:
         held.close()
         return False
-    if sys.platform != "linux":  # a server could not bind as well
+    if sys.platform != "linux":  # elsewhere, a server could not bind to a held port
         held.close()
         return True
     # From now on, a server that sets this option can bind to the port.

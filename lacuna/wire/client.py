@@ -82,7 +82,7 @@ class ClientFrames:
         self._most_bytes = most_bytes
         # The header of a flexible version ends with its tagged fields: a single zero byte, since it has none.
         tags = bytes(form.is_flexible(version))
-        # That of the answer too, except for ApiVersions: its client does not know yet what the server understands.
+        # So does the response's header, except in ApiVersions, as its client does not know the server's versions yet.
         is_plain = form.api_key == _API_VERSIONS_KEY
         self._answer_header = _CORRELATION_BYTES + (0 if is_plain else len(tags))
         header = _HEADER.pack(form.api_key, version, self._correlation_id, len(self._client_id))

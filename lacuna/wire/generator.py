@@ -118,7 +118,7 @@ RECORDS: Final = {
     ),
     "kafka-transaction-coordinator": ("TransactionLog",),
 }
-#: Requests that must not be followed by other bytes, which would be records that are neither stored nor requested.
+#: Requests that no bytes may follow. In these, they could be records or partitions that would silently be ignored.
 EXACT: Final = ("FetchRequest", "ProduceRequest")
 MESSAGES: Final = Path(__file__).parent / "messages"
 RECORD_MESSAGES: Final = Path(__file__).parent / "records.py"
@@ -126,7 +126,7 @@ RECORD_MESSAGES: Final = Path(__file__).parent / "records.py"
 _COMMENT: Final = re.compile(r"^\s*//.*$", re.MULTILINE)
 _WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
-#: The default of each of Kafka's types, if the definition has none. Their names in lacuna.wire.layout have a capital.
+#: The defaults of Kafka's types, for fields without one. In lacuna.wire.layout, the types' names are capitalized.
 _DEFAULTS: Final = {
     "bool": "False",
     "int8": "0",

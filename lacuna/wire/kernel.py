@@ -79,7 +79,7 @@ _MOST_TAGS = cython.declare(cython.Py_ssize_t, MOST_TAGS)
 _LONGEST_ARRAY = cython.declare(cython.Py_ssize_t, LONGEST_ARRAY)
 # Other threads may run after this many elements of an array; a power of two minus one.
 _BREATH = cython.declare(cython.Py_ssize_t, 1023)
-# A size, and a header without a client id.
+# The size of the smallest frame: its size field, and a header without a client id.
 _LEAST_FRAME = cython.declare(cython.Py_ssize_t, 14)
 _MAX_SHIFT = cython.declare(cython.int, 28)
 _FIRST_ROOM = cython.declare(cython.Py_ssize_t, 256)

@@ -180,7 +180,7 @@ def _cipher(cluster_key: bytes, salt: bytes, key: str) -> AESGCM:
 
 @cache
 def _primitives() -> tuple[type[AESGCM], Callable[[bytes, bytes, bytes], bytes]]:
-    # cryptography is an extra
+    # cryptography is an optional dependency
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF

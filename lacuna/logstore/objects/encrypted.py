@@ -54,9 +54,9 @@ _AGE_SECONDS: Final = 1.0
 _PAGE_KEYS: Final = 1000
 _BEGINNING: Final = 8
 _KNOWN_KINDS: Final = 10_000
-#: Reads that share a cell, or whose cells are adjacent, become one request. This is its maximum number of cells.
+#: The maximum number of cells in a request that combines reads of the same or adjacent cells.
 _MOST_JOINED: Final = 128
-#: If a store gains from at least this number of concurrent reads, threads do them.
+#: Threads are used if the store benefits from at least this number of concurrent reads.
 _THREADED_FROM: Final = 4
 
 

@@ -46,7 +46,7 @@ class StoreKind:
     is_shared: bool = True
     #: None if several machines cannot write to a store conditionally, which a journal requires.
     open_for_journal: Callable[[SplitResult, Options], ConditionalStore] | None = None
-    #: The options that may follow "?" in a URL, and those of them that make the service encrypt objects.
+    #: The options that may follow "?" in a URL, and which of these make the service encrypt objects.
     options: tuple[str, ...] = ()
     encrypting: frozenset[str] = frozenset()
     #: For stores in a folder of this machine: returns its path.

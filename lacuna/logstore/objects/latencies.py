@@ -13,7 +13,7 @@ _SMALL_BITS: Final = 16
 _KEPT: Final = 256
 #: The minimum number of durations. Fewer say too little about the slowest twentieth.
 _NEEDED: Final = 64
-#: Sorting takes some 10 µs, so an estimate is used for this number of calls.
+#: An estimate is reused for this number of calls, since sorting takes about 10 µs.
 _ESTIMATED_EVERY: Final = 16
 
 

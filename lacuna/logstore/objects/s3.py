@@ -89,7 +89,7 @@ _PASSING_CODES = frozenset(
     {"OperationAborted", "RequestTimeout", "SlowDown", "Throttling", "ThrottlingException"}
 )
 _PASSING_STATUS = frozenset({408, 429})
-# The answers to DeleteObjects of services that do not have it, or expect other headers.
+# Responses to DeleteObjects from services that do not support it, or expect different headers.
 _NOT_SO_STATUS = frozenset({400, 405, 411, 501})
 _UNREACHABLE = (
     HTTPClientError, EndpointConnectionError, ConnectTimeoutError, ProxyConnectionError,
@@ -175,7 +175,7 @@ class S3Store(RangeReader):
     def check(self) -> None:
         with self._errors(""):
             self._client.head_bucket(Bucket=self._bucket)
-        # Such an object does not exist, but the service still checks the request and the permission.
+        # There is never such an object, but the service still checks the request and the permission.
         try:
             self.delete([_NEVER_THERE])
         except NotDeletedError as error:
@@ -430,7 +430,7 @@ class S3Store(RangeReader):
             self.metrics.count_second_attempt(operation, reason)
         error = ended.attempt.exception()
         if ended.reasons and isinstance(error, ClientError):
-            # A 412 may be because of our own other attempt, as after a repetition by boto3.
+            # Our own other attempt may have caused a 412, just as a repetition by boto3 may.
             error.response["ResponseMetadata"]["RetryAttempts"] = 1
         return ended.attempt.result()
 

@@ -28,13 +28,13 @@ T = TypeVar("T")
 SLOW: Final = "slow"
 SILENT: Final = "silent"
 
-#: The attempts that each successful call allows. A store that is slow for all clients does not get every request twice.
+#: The second attempts that each successful call earns. A generally slow store thus does not get every request twice.
 _SHARE: Final = 0.05
 #: The number of attempts at silent requests that are allowed at a time. Slow requests do not use them up.
 _RESERVE: Final = 10.0
 #: The number of attempts at slow requests that are allowed at a time, once successful calls have earned them.
 _SLOW_BURST: Final = 10.0
-#: No request is slow before this time. A store in the same room needs no second attempts.
+#: No request is slow before this time. A nearby store needs no second attempts.
 _SLOW_AFTER_LEAST_S: Final = 0.005
 
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes | None], ...]
-# As the kernel returns them: attributes, timestamp delta, offset delta, key, value, headers.
+# A record as the kernel returns it: attributes, timestamp delta, offset delta, key, value, headers.
 RawRecord: TypeAlias = tuple[int, int, int, bytes | None, bytes | None, Headers]
 _OFFSET_DELTA: Final = 2
 # A varint of 32 bits has five bytes.

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from setuptools import Extension
 
 CORES: Final = os.cpu_count() or 1
-#: Without debugging information, which takes a fifth of the compiler's time. -O3 takes another quarter of it and
-#: produces no faster code.
+#: Debugging information would take a fifth of the compiler's time. -O3 would take an additional quarter, and
+#: does not produce faster code.
 OPTIONS: Final = ("-O2", "-g0")
 #: The modules of agents and control planes, which are half of the C compiler's work. The Makefile reads these names.
 SERVING: Final = (
@@ -38,7 +38,7 @@ MODULES: Final = (
     "lacuna.logstore.records.encoding",
     "lacuna.logstore.records.legacy.kernel",
 )
-#: Cython's code for memoryviews, in a separate module, because in each of the modules it would be half of the C
+#: Cython's code for memoryviews, in a separate module: if each module contained it, it would be half of the C
 #: compiler's work.
 SHARED: Final = "lacuna.logstore.records._memoryviews"
 _PACKAGE: Final = Path(__file__).parents[2]

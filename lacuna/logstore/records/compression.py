@@ -43,7 +43,7 @@ _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _INT32: Final = struct.Struct(">i")
 _ZSTD_LEVEL: Final = 3
-# The most bytes that one byte of an LZ4 block decompresses to. A frame only adds bytes to its blocks.
+# The maximum number of bytes to which one byte of an LZ4 block decompresses. A frame is larger than its blocks.
 _LZ4_MAX_EXPANSION: Final = 255
 _LZ4_HAS_SIZE: Final = 0x08
 _LZ4_FLAGS_END: Final = 5
@@ -59,7 +59,7 @@ _LEVELS: Final[Mapping[Codec, range]] = {
 _KAFKA_NAMES: Final = {
     "uncompressed" if codec is Codec.NONE else codec.name.lower(): codec for codec in Codec
 }
-# lz4 has its slow, better compression from level 3 on; Kafka's default, 9, stands for the fast one.
+# At level 3 and above, lz4 compresses better but slowly. Kafka uses 9, the default, for its fast compression.
 _SLOW_LZ4_LEVELS: Final = range(3, 13)
 
 
@@ -191,7 +191,7 @@ def _decompress_gzip(data: memoryview, max_bytes: int) -> bytes:
             piece_bytes *= 2
         if bytes(data[position : position + len(_GZIP_MAGIC)]) != _GZIP_MAGIC:
             return b"".join(parts)
-        # The rest of a piece after a member is copied: many small members in one large piece take quadratic time.
+        # The bytes after a member are copied, so many small members in one large piece would take quadratic time.
         piece_bytes = _GZIP_PIECE_BYTES
 
 

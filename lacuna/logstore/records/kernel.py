@@ -34,7 +34,7 @@ if not cython.compiled:
 _HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
 _RECORDS_A_TURN = cython.declare(cython.Py_ssize_t, 4096)
 _LOG_OVERHEAD = cython.declare(cython.Py_ssize_t, 12)
-# The attributes that only another codec, another timestamp type or a control batch has.
+# Attribute bits of a compressed batch, of LogAppendTime and of a control batch.
 _EXTRAORDINARY = cython.declare(cython.int, 0x07 | 0x08 | 0x20)
 _TRANSACTIONAL_BIT = cython.declare(cython.int, 0x10)
 

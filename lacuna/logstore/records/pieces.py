@@ -156,7 +156,7 @@ def walk_pieces(
             first_of[i] = total
             batches = _count_batches(data, start_of[i], start_of[i + 1])
             is_bad[i] = batches == 0
-            # A bad piece has an entry too, which marks the end of the previous piece's batches.
+            # A bad piece also has an entry, to mark the end of the previous piece's batches.
             total += batches + is_bad[i]
         first_of[count] = total
     columns = [array("q", bytes(8 * n)) for n in (total + 1, total, total, total)]

@@ -50,7 +50,7 @@ _FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 1 << 14)
 # A loop copies shorter bodies faster than a call.
 _SHORT = cython.declare(cython.Py_ssize_t, 16)
 _NOTHING = array("q")
-# Words of a slot of a KeyTable: both halves of the key's hash, and the offset plus one (0: the slot is free).
+# The words of a KeyTable's slot: both halves of the key's hash, and the offset plus one (0 if the slot is free).
 _SLOT = cython.declare(cython.Py_ssize_t, 3)
 _SLOT_BYTES = 24
 _FIRST_SLOTS = 1 << 12
@@ -379,8 +379,8 @@ class Rewriter:
             self.begin_batch(offset, timestamp)
         if self.size + _MAX_RECORD_HEAD + length > self.capacity:
             self.grow(self.size + _MAX_RECORD_HEAD + length)
-        # The head goes where it would if the size took its longest form. Then the size, whose length is known only now,
-        # is put first and the head moved up to it.
+        # Leave room for the longest possible size, and write the head after it. Then write the size, whose length is
+        # known only now, and move the head up to it.
         at = self.size + 5
         self.out[at] = section.attributes
         head = put_varint(self.out, at + 1, timestamp - self.base_timestamp)

@@ -25,7 +25,7 @@ from lacuna.logstore.segments.paths import (
 )
 from lacuna.logstore.segments.reader import open_segment
 
-#: The number of lease ids after the last one that are examined. That many leases in a row may have written nothing.
+#: How many lease ids after the last one are examined. This many consecutive leases may have written nothing.
 _LEASES_AHEAD: Final = 16
 #: At most one page is listed for each lease, and the last few segments on that page are read.
 _MOST_LISTED: Final = 1000

@@ -72,7 +72,7 @@ def claim_store(store: ObjectStore, cluster_id: str) -> ClusterMarker:
     own = ClusterMarker(check_cluster_id(cluster_id))
     found = read_marker(store)
     if isinstance(store, EncryptedStore) and found in (None, own):
-        # Before the marker, since a prefix with only a marker was in use before its objects were encrypted.
+        # Written before the marker: a prefix with only a marker was in use before its objects were encrypted.
         with suppress(ObjectExistsError):
             store.put(f"{ENCRYPTION_PREFIX}{store.keys.now().current}", [_ENCRYPTION_TEXT])
     if found is None:

@@ -82,7 +82,7 @@ class SectionWriter:
     out: cython.uchar[::1]
     capacity: cython.Py_ssize_t
     size: cython.Py_ssize_t
-    # Of all messages, -1 before the first.
+    # The magic of all messages, or -1 before the first.
     magic: cython.int
 
     def __init__(self) -> None:

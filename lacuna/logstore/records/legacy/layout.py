@@ -27,7 +27,7 @@ ATTRIBUTES_AT: Final = 5
 TIMESTAMP_AT: Final = 6
 # After the CRC-32: magic, attributes, in magic 1 the timestamp.
 HEAD: Final = (struct.Struct(">bb"), struct.Struct(">bbq"))
-# The position of the key's length, and the smallest message (null key, null value), by magic.
+# By magic: the position of the key's length, and the size of the smallest message (null key, null value).
 KEY_AT: Final = (6, 14)
 MIN_MESSAGE_BYTES: Final = (14, 22)
 
