@@ -138,9 +138,9 @@ def page(history: History, anomalies: Sequence[Anomaly], shown: Sequence[Shown],
         f"<style>{_STYLE}</style><h1>{escape(title)}</h1>"
         f'<p class="verdict">{escape(verdict)}</p>'
         + "".join(_section(history, each) for each in shown)
-        + "<h2>Timelines</h2><p>Blue marks committed or answered operations, amber aborted or rejected ones, "
-        "and grey ones of unknown outcome. Operations that show an anomaly have a red edge; faults are drawn behind "
-        "the bars.</p>"
+        + "<h2>Timelines</h2><p>Operations are blue if they were committed or answered, amber if they were "
+        "aborted or rejected, and grey if their outcome is unknown. Those that prove an anomaly have a red "
+        "outline. Faults are drawn behind the bars.</p>"
         + "".join(_timelines(history, marked))
         + f"<h2>Operations</h2><table><tr><th>kind<th>outcome<th>count</tr>{rows}</table></html>\n"
     )

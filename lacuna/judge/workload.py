@@ -190,7 +190,7 @@ class Workload:
         errors = [each.error_message for each in answer.responses if each.error_code]
         if errors:
             self._has_shares = False
-            self._say(f"share groups are left out: {errors[0]}")
+            self._say(f"share groups are not tested: {errors[0]}")
 
     async def _delete_topics(self) -> None:
         names = list(self._topics)
