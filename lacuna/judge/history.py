@@ -118,7 +118,9 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The `count`-th delivery of a record to a share group, whose member holds it for `seconds`."""
+    """A delivery of a record to a member of a share group, the `count`-th one. The member holds the record for
+    `seconds`.
+    """
 
     group: str
     place: str

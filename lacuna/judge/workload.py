@@ -262,7 +262,7 @@ class Workload:
                 await self._command(heal)
 
     async def _command(self, line: str) -> None:
-        """Run one of the user's commands. If it fails or takes too long, this is only reported."""
+        """Run one of the user's commands. A failure or a time-out is reported, but has no other effect."""
         start = self._world.now()
         process = await asyncio.create_subprocess_shell(
             line,

@@ -111,7 +111,7 @@ class Hold:
 
 
 class FaultyStore:
-    """An `ObjectStore` that adds faults to another store, whose metrics, read gap and concurrent reads it has.
+    """An `ObjectStore` that adds faults to an inner store, and otherwise behaves like it.
 
     `rates` maps operations and kinds to the probability (0 to 1) of the fault at each call, drawn from `source`. Raises
     ValueError for `rates` without a `source`.

@@ -5,7 +5,7 @@ Apache-2.0). Versions that KAFKA has dropped are taken from BEFORE_KAFKA_4, the 
 exist only in these versions keep their place. Maven downloads the jars, and ruff formats the output.
 
 To generate the messages of another API, add its name to APIS and run this module. RECORDS lists the kinds of records in
-Kafka's internal topics, each of which has one definition for keys and one for values. In these, `api_key` is the
+Kafka's internal topics. For each kind, there is a definition of the key and one of the value, in which `api_key` is the
 version of the key.
 """
 

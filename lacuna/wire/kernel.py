@@ -146,7 +146,7 @@ class Plan:
 class _Source:
     """The bytes of a message, and the position of the next byte to read.
 
-    `elements` counts the array elements and tagged fields read so far, of which `most` are allowed.
+    `elements` counts the array elements and tagged fields read so far, and must not exceed `most`.
     """
 
     body: object

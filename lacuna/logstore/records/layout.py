@@ -88,9 +88,9 @@ class WalkedPieces:
     """The batches of several pieces that have been checked, in the same columns as in `WalkedBatches`.
 
     Piece i consists of the batches firsts[i] to firsts[i + 1] - 1 (`firsts` has one more entry than there are pieces).
-    `errors` maps the index of each bad piece to its error. A bad piece has at least one entry in the columns, of which
-    only the first position is meaningful, since it is where the previous piece ends. Positions are relative to the
-    start of the buffer.
+    `errors` maps the index of each bad piece to its error. A bad piece has at least one entry in the columns; only the
+    first one's position is meaningful, as the end of the previous piece. Positions are relative to the start of the
+    buffer.
     """
 
     positions: array[int]

@@ -660,9 +660,9 @@ class KeyTable:
     ) -> object:
         """Return the offsets of the records to drop from one batch, in ascending order, as an array("q").
 
-        A record is dropped if a later record with its key has been noted. If `drops_tombstones` is set, which requires
-        that no older record with their keys remains, tombstones whose delete horizon is at or before `now_ms` are also
-        dropped. Raises the errors of `Rewriter.add`.
+        A record is dropped if a later record with its key has been noted. With `drops_tombstones`, a tombstone is also
+        dropped if its delete horizon is at or before `now_ms`; set this only if no older record with its key remains.
+        Raises the errors of `Rewriter.add`.
         """
         data: cython.const[cython.uchar][::1] = batch
         section: _Section = self.section

@@ -194,7 +194,7 @@ def _check_records(
 
 
 def _check_sizes(section: memoryview, count: int, most: int) -> None:
-    """Raise InvalidRecordError if a record in `section`, all of which are valid, exceeds `most` bytes."""
+    """Raise InvalidRecordError if any of the valid records in `section` exceeds `most` bytes."""
     at = 0
     for index in range(count):
         size, shift = 0, 0

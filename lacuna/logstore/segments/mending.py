@@ -51,7 +51,7 @@ def find_wrong_byte(data: Buffer, expected_crc: int) -> WrongByte | None:
 
 
 def find_wrong_byte_and_crc(data: Buffer) -> WrongByte | None:
-    """Like `find_wrong_byte`, for data that ends with its own CRC-32C, where the wrong byte may also be."""
+    """Like `find_wrong_byte`, for data that ends with its own CRC-32C. The wrong byte may be part of the checksum."""
     view = memoryview(data)
     stored = int.from_bytes(view[-_CRC_SIZE:], "big")
     wrong = find_wrong_byte(view[:-_CRC_SIZE], stored)
