@@ -1,4 +1,4 @@
-"""The base class of all clients of the workload, and the clients without a producer."""
+"""The base class of the workload's clients, and the clients that do not write records."""
 
 import asyncio
 from collections import defaultdict
@@ -53,7 +53,7 @@ class Enough(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Chances:
-    """How often actors do something unusual."""
+    """The probabilities with which actors do something unusual."""
 
     aborted: float = 0.35
     #: How often a batch's connection is closed before the answer, and how often a batch is sent again after its answer.
@@ -73,9 +73,7 @@ USUAL: Final = Chances()
 
 @dataclass(slots=True)
 class World:
-    """What all actors share: the cluster, the clock, the source of randomness, the history, and the producers'
-    generations.
-    """
+    """The state that all actors share."""
 
     brokers: Brokers
     random: Random
@@ -93,13 +91,12 @@ class World:
     failures: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def check_time(self) -> None:
-        """Raise Enough if the workload's time is up or its history is full."""
         if self.now() >= self.until or len(self.history) >= self.most_operations:
             raise Enough
 
 
 class Actor:
-    """A client with a name, which records what it observes."""
+    """A named client that records what it observes."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -117,23 +114,25 @@ class Actor:
         session: str = "",
         asked: float = -1.0,
     ) -> None:
-        """Append to the history an operation that ends now."""
+        """Add to the history an operation that ends now."""
         each = Operation(
             self.name, kind, start, self.world.now(), outcome, tuple(parts), session, asked
         )
         self.world.history.append(each)
 
     def value(self) -> str:
-        """Return a value that nobody else writes."""
+        """Return a value that no other write contains."""
         self._count += 1
         return f"{self.name}.{self._count}"
 
     async def patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Repeat a request that has no effects until it is answered. Raises Refused, Vague and Lost."""
+        """Repeat a request that has no effects until it succeeds. Raises Refused, Vague and Lost."""
         return await Persistence(self.client, self.world.patience).persist(attempt)
 
     async def ask(self, place: str, what: str) -> int:
-        """Request one end of a log, and record it. Raises Refused, Vague and Lost."""
+        """Request the log start, high watermark or last stable offset of a place, and record it. Raises Refused, Vague
+        and Lost.
+        """
         isolation = READ_COMMITTED if what == LSO else READ_UNCOMMITTED
         timestamp = consumer.EARLIEST if what == START else consumer.LATEST
         start = self.world.now()
@@ -144,7 +143,7 @@ class Actor:
         return offset
 
     async def run(self) -> None:
-        """Repeat `step` until the workload ends. A failed step is counted, and the actor continues."""
+        """Repeat `step` until the workload ends. Failed steps are counted."""
         try:
             while True:
                 self.world.check_time()
@@ -169,7 +168,7 @@ class Actor:
 
 
 async def found(actor: Actor, group: str, place: str) -> int:
-    """Fetch the committed offset of a group, and record it."""
+    """Request a group's committed offset, and record it."""
     start = actor.world.now()
     offset = await actor.patiently(lambda: consumer.found_offset(actor.client, group, place))
     actor.record(FIND, start, OK, [Found(group, place, offset)])
@@ -184,7 +183,7 @@ async def read_once(
     most_bytes: int = ANSWER_BYTES,
     wait_ms: int = 20,
 ) -> Read:
-    """Send one Fetch, and record it if the position advanced."""
+    """Send one Fetch. Record it if it advances the position."""
     start = actor.world.now()
     try:
         read = await actor.patiently(
@@ -201,7 +200,7 @@ async def read_once(
 
 
 class Reader(Actor):
-    """Reads all places onward under one isolation level, and now and then rereads a place from an earlier position."""
+    """Reads all places under one isolation level, and occasionally rereads a place from an earlier position."""
 
     def __init__(self, world: World, name: str, isolation: int, places: Sequence[str]) -> None:
         super().__init__(world, name)
@@ -222,10 +221,9 @@ class Reader(Actor):
 
 
 class Committer(Actor):
-    """Commits growing offsets for its own group, and fetches them afterwards.
+    """Commits increasing offsets for a group of its own, and requests them afterwards.
 
-    After a lost answer, the actor changes to a new group, since the lost request may still arrive and set the offset
-    back.
+    After a lost response, it switches to a new group, since the lost request may still arrive and reset the offset.
     """
 
     def __init__(self, world: World, name: str, group: str, place: str) -> None:
@@ -258,7 +256,7 @@ class Committer(Actor):
 
 
 class Prober(Actor):
-    """Requests the ends of the logs."""
+    """Requests the log starts, high watermarks and last stable offsets of places."""
 
     def __init__(self, world: World, name: str, places: Sequence[str]) -> None:
         super().__init__(world, name)
@@ -274,7 +272,7 @@ class Prober(Actor):
 
 
 class Sharer(Actor):
-    """A member of a share group. It accepts most records, and releases some."""
+    """A member of a share group, which accepts most records and releases some."""
 
     def __init__(self, world: World, name: str, group: str, topic: str) -> None:
         super().__init__(world, name)
@@ -294,7 +292,7 @@ class Sharer(Actor):
             await self.drop()
 
     async def take(self, most: int) -> int:
-        """Acquire records once, and settle them. Return the number of acquired records."""
+        """Acquire records once, and acknowledge them. Return how many were acquired."""
         try:
             member = await self._joined()
             if not member.places:
@@ -362,8 +360,9 @@ class Sharer(Actor):
         return consumer.RELEASED if is_released else consumer.ACCEPTED
 
     async def drop(self) -> None:
-        """Leave the group, to rejoin as a new member. When a member's connection ends, brokers release the records that
-        it holds.
+        """Leave the group by closing the connections, and later rejoin as a new member.
+
+        When a member's connection closes, brokers release the records that it holds.
         """
         if self._held:
             start = self.world.now()

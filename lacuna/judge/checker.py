@@ -1,7 +1,7 @@
-"""Finds the anomalies in a history. The checker is pure: it finds the same anomalies in the same history.
+"""Finds the anomalies in a history. The checker is pure: the same history always yields the same anomalies.
 
-Each rule holds for Kafka under any fault and any timing; docs/judge.md says why. An operation with an unknown outcome
-may or may not have happened: what readers saw decides.
+Each rule holds for Kafka under any faults and timing, for reasons given in docs/judge.md. Whether an operation with an
+unknown outcome took effect is inferred from what readers saw.
 """
 
 from collections import Counter, defaultdict
@@ -33,7 +33,7 @@ from lacuna.judge.history import (
 
 #: The number of anomalies of a kind after which further ones are only counted.
 MOST_OF_A_KIND: Final = 100
-#: How many seconds without a fault a committed record may stay invisible.
+#: For how many seconds without a fault a committed record may stay invisible.
 VISIBLE_WITHIN: Final = 30.0
 
 
@@ -51,7 +51,7 @@ def judge(history: History, *, visible_within: float = VISIBLE_WITHIN) -> list[A
 
 
 def wrong_reads(facts: Facts) -> Iterator[Anomaly]:
-    """Values that no reader may see: aborted, rejected, or never written."""
+    """Values that no reader may see, because they were aborted, rejected or never written."""
     for value, sight in facts.glimpsed.items():
         writer = facts.writers.get(value)
         if writer is None:
@@ -73,7 +73,7 @@ def wrong_reads(facts: Facts) -> Iterator[Anomaly]:
 
 
 def early_reads(facts: Facts) -> Iterator[Anomaly]:
-    """Records that read_committed returned before any client had requested the commit."""
+    """Records that read_committed returned before any client had requested their commit."""
     for value, sight in facts.seen.items():
         writer = facts.writers.get(value)
         if writer is None:
@@ -85,7 +85,7 @@ def early_reads(facts: Facts) -> Iterator[Anomaly]:
 
 
 def lost_writes(facts: Facts) -> Iterator[Anomaly]:
-    """Committed writes that readers passed without seeing, and transactions that they saw only in part."""
+    """Committed writes that readers passed without seeing them, and transactions that they saw only in part."""
     for index in facts.writing():
         each = facts.history[index]
         if each.outcome == FAIL:
@@ -114,7 +114,7 @@ def _torn(facts: Facts, index: int, seen: Write, passed: Sequence[tuple[Write, i
 
 
 def missed_reads(facts: Facts) -> Iterator[Anomaly]:
-    """Records that one reader saw, and that another reader passed without seeing."""
+    """Records that one reader saw, but another reader passed without seeing."""
     for index, read in facts.reading():
         expected = facts.between(read.place, read.first, read.end)
         found = {offset for offset, _ in read.records}
@@ -122,12 +122,15 @@ def missed_reads(facts: Facts) -> Iterator[Anomaly]:
             continue
         offset = next(each for each in expected if each not in found)
         value = facts.truth[read.place][offset]
-        why = f"a reader passed offset {offset} of {read.place} without it, but another one saw it there"
+        why = (
+            f"one reader saw it at offset {offset} of {read.place}, but another passed that offset "
+            "without seeing it"
+        )
         yield about("missed read", value, why, [facts.seen[value].index, index])
 
 
 def repeated_records(facts: Facts) -> Iterator[Anomaly]:
-    """Values at two offsets, offsets with two values, and reads that return a record twice or out of order."""
+    """Values at two offsets, offsets with two values, and reads that return records twice or out of order."""
     for value, places in facts.places.items():
         if len(places) > 1:
             where = " and ".join(f"{place}@{offset}" for place, offset in sorted(places)[:2])
@@ -142,12 +145,12 @@ def repeated_records(facts: Facts) -> Iterator[Anomaly]:
     for index, read in facts.reading():
         for (before, _), (offset, value) in pairwise(read.records):
             if offset <= before:
-                why = f"one answer has offset {offset} of {read.place} after offset {before}"
+                why = f"one response contains offset {offset} of {read.place} after offset {before}"
                 yield about("disordered read", value, why, [index])
 
 
 def false_acknowledgements(facts: Facts) -> Iterator[Anomaly]:
-    """Offsets that were acknowledged for one record but hold another."""
+    """Offsets that were acknowledged for one record, but belong to a different one."""
     holders: dict[tuple[str, int], str] = {}
     for index in facts.writing():
         for write in facts.history[index].of(Write):
@@ -161,12 +164,15 @@ def false_acknowledgements(facts: Facts) -> Iterator[Anomaly]:
                 yield about("divergent offset", write.value, why, operations, other)
             sight = facts.glimpsed.get(write.value)
             if sight is not None and sight.place == write.place and sight.offset != write.offset:
-                why = f"it was acknowledged at offset {write.offset} of {write.place}, and is at {sight.offset}"
+                why = (
+                    f"it was acknowledged at offset {write.offset} of {write.place}, but is stored "
+                    f"at offset {sight.offset}"
+                )
                 yield about("misplaced", write.value, why, [index, sight.index])
 
 
 def disorder(facts: Facts) -> Iterator[Anomaly]:
-    """Writes stored out of their producer's order, and writes stored before others acknowledged earlier."""
+    """Writes that are stored out of their producer's order, or before writes acknowledged before they were sent."""
     firm: defaultdict[str, list[Moment]] = defaultdict(list)
     later: defaultdict[str, list[Moment]] = defaultdict(list)
     lines: defaultdict[tuple[str, str], list[tuple[int, int, str]]] = defaultdict(list)
@@ -197,7 +203,7 @@ def disorder(facts: Facts) -> Iterator[Anomaly]:
 
 
 def bounds_back(facts: Facts) -> Iterator[Anomaly]:
-    """Last stable offsets, high watermarks and log starts that moved backward, or fell behind the readers."""
+    """Last stable offsets, high watermarks and log starts that moved backward, or were behind what readers had seen."""
     found: defaultdict[tuple[str, str], list[Moment]] = defaultdict(list)
     for index, each in enumerate(facts.history):
         for bound in each.of(Bound):
@@ -228,7 +234,7 @@ def _bound(kind: str, place: str, what: str, was: str, old: Moment, new: Moment)
 
 
 def early_stability(facts: Facts) -> Iterator[Anomaly]:
-    """Last stable offsets beyond a record whose transaction no client had asked to end."""
+    """Last stable offsets beyond a record of a transaction that no client had asked to end."""
     stable: defaultdict[str, list[Moment]] = defaultdict(list)
     written: defaultdict[str, list[Moment]] = defaultdict(list)
     for index, each in enumerate(facts.history):
@@ -243,7 +249,8 @@ def early_stability(facts: Facts) -> Iterator[Anomaly]:
     for place, moments in written.items():
         for old, new in regressions(stable[place], moments):
             why = (
-                f"the lso of {place} was {old.offset} while a transaction at {new.offset} was open"
+                f"the lso of {place} was {old.offset} while a transaction with a record at offset "
+                f"{new.offset} was open"
             )
             values = [write.value for write in facts.history[new.index].of(Write)]
             operations = [old.index, new.index]
@@ -251,7 +258,7 @@ def early_stability(facts: Facts) -> Iterator[Anomaly]:
 
 
 def late_visibility(facts: Facts, within: float) -> Iterator[Anomaly]:
-    """Committed records that stayed above the last stable offset for longer than `within` seconds."""
+    """Committed records that stayed above the last stable offset for more than `within` seconds."""
     faults = [each.end for each in facts.history if each.kind == FAULT]
     newest: dict[str, tuple[float, int, int]] = {}
     for index, each in enumerate(facts.history):
@@ -269,7 +276,7 @@ def late_visibility(facts: Facts, within: float) -> Iterator[Anomaly]:
 
 
 def fences(facts: Facts) -> Iterator[Anomaly]:
-    """Actions of a producer after a newer producer with its transactional id had begun."""
+    """Actions of a producer after a newer one with its transactional id had been initialized."""
     begun: defaultdict[str, list[tuple[int, float, int]]] = defaultdict(list)
     for index, each in enumerate(facts.history):
         if each.kind == INIT and each.outcome == OK:
@@ -295,13 +302,13 @@ def _acted(each: Operation) -> float:
 
 
 def unreadable(facts: Facts) -> Iterator[Anomaly]:
-    """Batches that are cut off or have a wrong checksum, and positions that readers never get past."""
+    """Batches that are truncated or have a wrong checksum, and positions that readers never get past."""
     for index, each in enumerate(facts.history):
         for read in each.of(Read) if each.kind == STUCK else ():
-            why = f"readers get nothing from offset {read.first} on, although the log continues"
+            why = f"readers cannot get past offset {read.first}, although the log continues"
             yield about("stuck reader", read.place, why, [index])
         if each.kind == DAMAGED:
-            why = "it received a record batch that is cut off or has a wrong checksum"
+            why = "it received a record batch that is truncated or has a wrong checksum"
             yield Anomaly("damaged batch", each.process, why, (index,), frozenset())
 
 

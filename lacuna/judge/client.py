@@ -1,8 +1,8 @@
-"""A raw Kafka client, in which each request is one observation: nothing is retried, cached or filtered without the
-judge's knowledge.
+"""A raw Kafka client in which each request is one observation: without the judge's knowledge, nothing is retried,
+cached or filtered.
 
-This module writes and reads record batches with its own code, not the code with which Lacuna stores them. Otherwise, a
-bug in that code would affect both sides and go unnoticed (ADR 79).
+It has its own code for record batches. If it used the code with which Lacuna stores them, a bug there would affect both
+sides and go unnoticed (ADR 79).
 """
 
 import asyncio
@@ -65,7 +65,7 @@ _CODEC: Final = 7
 
 
 class Lost(Exception):
-    """No answer came. The request may have had its effect, unless `is_unsent`."""
+    """No response arrived. Unless `is_unsent`, the request may have taken effect."""
 
     def __init__(self, why: str, *, is_unsent: bool = False) -> None:
         super().__init__(why)
@@ -73,20 +73,20 @@ class Lost(Exception):
 
 
 class Refused(Exception):
-    """The broker answered with an error code."""
+    """The broker responded with an error code."""
 
     def __init__(self, code: int, api_key: int) -> None:
-        super().__init__(f"error {code} of API {api_key}")
+        super().__init__(f"API {api_key} returned error {code}")
         self.code = code
 
 
 class DamagedBatch(Exception):
-    """The bytes are not a whole record batch, or their checksum is wrong."""
+    """The bytes are not a whole record batch, or its checksum is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Api(Generic[Q, R]):
-    """The messages of an API, and the highest version that the judge uses."""
+    """An API's messages, and the highest version that the judge uses."""
 
     request: Message[Q]
     response: Message[R]
@@ -100,8 +100,6 @@ _COORDINATOR: Final = Api(FIND_COORDINATOR_REQUEST, FIND_COORDINATOR_RESPONSE, 4
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A record batch. A control batch has no values."""
-
     base_offset: int
     next_offset: int
     producer_id: int
@@ -113,7 +111,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """The writer of a batch: the producer id, the epoch and the first sequence."""
+    """The producer id, epoch and first sequence in a batch."""
 
     producer_id: int
     epoch: int
@@ -122,7 +120,7 @@ class Producer:
 
 
 def zigzag(number: int) -> bytes:
-    """Return the zigzag varint of a number that is not negative."""
+    """Return the zigzag varint of a non-negative number."""
     number <<= 1
     out = bytearray()
     while number > 0x7F:
@@ -167,7 +165,7 @@ def _varint(view: memoryview, position: int) -> tuple[int, int]:
 
 
 def read_batches(buffer: bytes) -> Iterator[Batch]:
-    """Yield the whole batches in an answer. Raises DamagedBatch."""
+    """Yield the whole batches in a response. Raises DamagedBatch."""
     view = memoryview(buffer)
     while len(view) >= _HEAD:
         base, length, _, magic, crc = _OUTER.unpack_from(view)
@@ -217,7 +215,7 @@ def _records(view: memoryview, base: int, count: int) -> list[tuple[int, bytes, 
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """A cluster's bootstrap addresses, the security settings of its connections, and the time-out for an answer."""
+    """A cluster's bootstrap addresses, the security settings of its connections, and the time-out for responses."""
 
     addresses: str
     security: ClientSecurity
@@ -235,7 +233,7 @@ class _Link:
         self.is_open = False
 
     async def open(self, host: str, port: int) -> None:
-        """Connect, authenticate, and learn the broker's versions. Raises Lost and UserError."""
+        """Connect, authenticate, and request the broker's API versions. Raises Lost and UserError."""
         security = self._brokers.security
         context = security.context
         self._frames = ClientFrames(CLIENT_ID)
@@ -266,7 +264,6 @@ class _Link:
         self.features = {each.name: each.max_version_level for each in answer.finalized_features}
 
     async def ask(self, form: Message[Q], answer: Message[R], version: int, request: Q) -> R:
-        """Send a request, and return its response. Raises Lost."""
         async with self._turn:
             if not self.is_open:
                 raise Lost("the connection has ended", is_unsent=True)
@@ -295,7 +292,6 @@ class _Link:
                 return body
 
     async def send_and_leave(self, form: Message[Q], version: int, request: Q) -> None:
-        """Send a request and end the connection without reading the answer."""
         async with self._turn:
             if self.is_open:
                 self._writer.write(self._frames.request(form, version, request, _MOST_BYTES))
@@ -309,7 +305,7 @@ class _Link:
 
 
 def error_codes(answer: Any) -> Iterator[int]:
-    """Yield the error codes in an answer, at every level of nesting."""
+    """Yield the error codes in a response, at every level of nesting."""
     for name, value in zip(answer._fields, answer, strict=True):
         if name.endswith("error_code"):
             yield value
@@ -320,7 +316,7 @@ def error_codes(answer: Any) -> Iterator[int]:
 
 
 class Client:
-    """The connections of one actor, and what the actor knows about leaders and coordinators."""
+    """One actor's connections, and the leaders and coordinators that it has looked up."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
@@ -331,12 +327,11 @@ class Client:
         self.topic_ids: dict[str, bytes] = {}
 
     def close(self) -> None:
-        """End all connections."""
         for link in self._links.values():
             link.close()
 
     async def link(self, node: int = -1) -> _Link:
-        """Return an open connection to a node; for -1, to any bootstrap address. Raises Lost and UserError."""
+        """Return an open connection to a node, or to any bootstrap address for -1. Raises Lost and UserError."""
         link = self._links.get(node)
         if link is not None and link.is_open:
             return link
@@ -355,19 +350,19 @@ class Client:
         raise why
 
     async def ask(self, node: int, api: Api[Q, R], request: Q) -> R:
-        """Send a request to a node in the highest version that both sides know. Raises Lost and UserError."""
+        """Send a request to a node, in the highest version that both sides support. Raises Lost and UserError."""
         link = await self.link(node)
         return await link.ask(api.request, api.response, self._version(link, api), request)
 
     async def done(self, node: int, api: Api[Q, R], request: Q) -> R:
-        """Send a request to a node. Raises Refused for an error anywhere in the answer; also Lost and UserError."""
+        """Like `ask`, but raise Refused if there is an error code anywhere in the response."""
         answer = await self.ask(node, api, request)
         for code in filter(None, error_codes(answer)):
             raise Refused(code, api.request.api_key)
         return answer
 
     async def abandon(self, node: int, api: Api[Q, R], request: Q) -> None:
-        """Send a request, and end the connection instead of reading the answer. Raises Lost and UserError."""
+        """Send a request, and close the connection without reading the response. Raises Lost and UserError."""
         link = await self.link(node)
         await link.send_and_leave(api.request, self._version(link, api), request)
 
@@ -377,12 +372,13 @@ class Client:
         version = min(last, api.version, form.versions[1])
         if version < max(first, form.versions[0]):
             raise UserError(
-                f"the broker has versions {first} to {last} of API {form.api_key}, but version {api.version} is needed"
+                f"the broker supports versions {first} to {last} of API {form.api_key}, but "
+                f"version {api.version} is needed"
             )
         return version
 
     async def metadata(self, topics: Sequence[str]) -> wire.MetadataResponse:
-        """Request the metadata of topics, and keep their leaders and the brokers' addresses."""
+        """Request the metadata of topics, and remember their leaders and the brokers' addresses."""
         request = wire.MetadataRequest(
             [wire.MetadataRequestTopic(name=name) for name in topics],
             allow_auto_topic_creation=False,
@@ -400,7 +396,7 @@ class Client:
         return answer
 
     async def leader(self, place: str) -> int:
-        """Return the leader of a place. Raises Lost if it has none."""
+        """Return the leader of a place. Raises Lost if there is none."""
         if place not in self._leaders:
             await self.metadata([place.rpartition("/")[0]])
         if place not in self._leaders:

@@ -1,6 +1,4 @@
-"""Functions that each read with one request: records as Kafka's consumers filter them, ends of logs, offsets, and the
-records of share groups.
-"""
+"""Single-request reads: of records, filtered as by Kafka's consumers, of log ends and offsets, and of share groups."""
 
 import asyncio
 from collections import deque
@@ -66,7 +64,7 @@ GAP, ACCEPTED, RELEASED = 0, 1, 2
 def visible(
     batches: Sequence[Batch], aborted: Sequence[wire.AbortedTransaction]
 ) -> list[tuple[int, str]]:
-    """Return the records in batches, except those of aborted transactions, as Kafka's consumers do."""
+    """Return the records in batches, without those of aborted transactions, as Kafka's consumers do."""
     waiting = deque(sorted(aborted, key=lambda each: each.first_offset))
     producers: set[int] = set()
     records: list[tuple[int, str]] = []
@@ -83,7 +81,7 @@ def visible(
 async def fetch(
     client: Client, place: str, offset: int, isolation: int, *, most_bytes: int, wait_ms: int
 ) -> Read:
-    """Read the records that start at an offset. Raises Refused and Lost."""
+    """Read records from an offset. Raises Refused and Lost."""
     name, index = name_and_index(place)
     request = wire.FetchRequest(
         max_wait_ms=wait_ms,
@@ -107,7 +105,7 @@ async def fetch(
 
 
 async def bound(client: Client, place: str, isolation: int, timestamp: int = LATEST) -> int:
-    """Return an end of a log. Raises Refused and Lost."""
+    """Return the offset that ListOffsets reports for a timestamp or an end of the log. Raises Refused and Lost."""
     name, index = name_and_index(place)
     request = wire.ListOffsetsRequest(
         -1,
@@ -120,8 +118,8 @@ async def bound(client: Client, place: str, isolation: int, timestamp: int = LAT
 
 
 async def found_offset(client: Client, group: str, place: str) -> int:
-    """Return the committed offset of a group, provided that no open transaction may still change it; 0 if there is
-    none.
+    """Return a group's committed offset, or 0 if there is none. Raises Refused if an open transaction may still change
+    it.
     """
     name, index = name_and_index(place)
     request = OffsetFetchRequest(
@@ -139,7 +137,6 @@ async def found_offset(client: Client, group: str, place: str) -> int:
 
 
 async def commit_offset(client: Client, group: str, place: str, offset: int) -> None:
-    """Commit an offset of a group outside any transaction. Raises Refused and Lost."""
     name, index = name_and_index(place)
     request = OffsetCommitRequest(
         group,
@@ -162,7 +159,7 @@ class Acquired:
 
 @dataclass(slots=True)
 class Member:
-    """A member of a share group, with a session at each leader."""
+    """A member of a share group, with a share session at each leader."""
 
     client: Client
     group: str
@@ -175,7 +172,7 @@ class Member:
     _next_beat: float = 0.0
 
     async def beat(self) -> None:
-        """Send a heartbeat, which joins the group or keeps the membership. Raises Refused and Lost."""
+        """Send a heartbeat, to join the group or to stay in it. Raises Refused and Lost."""
         now = asyncio.get_running_loop().time()
         if now < self._next_beat:
             return
@@ -195,7 +192,6 @@ class Member:
             ]
 
     async def leave(self) -> None:
-        """Leave the group. Raises Refused and Lost."""
         self.epoch, self._next_beat = _LEAVING, 0.0
         await self.beat()
 
@@ -205,7 +201,7 @@ class Member:
         return epoch
 
     async def acquire(self, most: int, wait_ms: int) -> list[Acquired]:
-        """Acquire records from the leaders of the assigned places in turn. Raises Refused and Lost."""
+        """Acquire records from each of the leaders of the assigned places in turn. Raises Refused and Lost."""
         by_leader: dict[int, list[str]] = {}
         for place in self.places:
             by_leader.setdefault(await self.client.leader(place), []).append(place)

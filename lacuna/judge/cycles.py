@@ -1,16 +1,16 @@
 """Elle's search for cycles among transactions that append to lists and read them.
 
-The search considers only serial transactions. Each of them fences the one before, so Kafka promises that they look as
-if they had run one after the other. Other transactions may interleave in Kafka, so their cycles prove nothing. The
-versions of a list are ordered by offset. An edge leads to the transaction that must come later:
+Only serial transactions are considered. Each of them fences its predecessor, so Kafka guarantees that they appear to
+run one after another. Kafka may interleave other transactions, so cycles among these prove nothing. The versions of a
+list are ordered by offset. An edge leads to the transaction that must come later:
 
     ww  the later one appended after the earlier one's append
     wr  the later one read what the earlier one appended
     rw  the later one appended what the earlier one had not read
     rt  the later one began after the earlier one had ended
 
-The simplest cycle of a component gives the anomaly its name: G0 has only ww edges, G1c also has wr edges, G-single has
-one rw edge, and G2 has several. A name ends in -realtime if the cycle needs rt edges.
+The simplest cycle of a component determines the anomaly's name. A G0 cycle has only ww edges, G1c has wr edges as well,
+G-single has one rw edge, and G2 has several. If the cycle needs rt edges, -realtime is added to its name.
 """
 
 from bisect import bisect_right
@@ -28,7 +28,7 @@ WW, WR, RW, RT = "ww", "wr", "rw", "rt"
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A dependency, and the place or the value that shows it."""
+    """A dependency between transactions, and the place or value that shows it."""
 
     kind: str
     to: int
@@ -39,7 +39,7 @@ Graph = dict[int, list[Edge]]
 
 
 def cycles(facts: Facts) -> Iterator[Anomaly]:
-    """Yield G1b, and the simplest cycle of each strongly connected component."""
+    """Yield G1b anomalies, and the simplest cycle of each strongly connected component."""
     nodes = [
         index
         for index, each in enumerate(facts.history)
@@ -84,7 +84,7 @@ def _list_edges(facts: Facts, nodes: Sequence[int], graph: Graph) -> None:
 
 
 def _register_edges(facts: Facts, nodes: Sequence[int], graph: Graph) -> None:
-    """Add the edges that follow from group offsets, which are registers whose values only grow."""
+    """Add the edges that follow from group offsets, which serve as registers whose values only grow."""
     takes: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for index in nodes:
         for take in facts.history[index].of(Take):
@@ -108,7 +108,7 @@ def _register_edges(facts: Facts, nodes: Sequence[int], graph: Graph) -> None:
 
 
 def _time_edges(facts: Facts, nodes: Sequence[int], graph: Graph) -> None:
-    """Add an edge to each transaction from every earlier one, unless another transaction lies between the two."""
+    """Add an edge from each transaction to every later one, unless another transaction lies between the two."""
     by_identity: defaultdict[str, list[int]] = defaultdict(list)
     for index in nodes:
         by_identity[facts.history[index].identity].append(index)
@@ -126,7 +126,7 @@ def _time_edges(facts: Facts, nodes: Sequence[int], graph: Graph) -> None:
 
 
 def _intermediate_reads(facts: Facts, nodes: Sequence[int]) -> Iterator[Anomaly]:
-    """Yield G1b: reads that end between two appends of one transaction to one list."""
+    """Yield G1b anomalies: reads that end between two appends of one transaction to one list."""
     finals: dict[str, tuple[int, Write]] = {}
     for index in nodes:
         by_place: defaultdict[str, list[Write]] = defaultdict(list)
@@ -176,7 +176,7 @@ def _name(facts: Facts, node: int) -> str:
 def _cycle(
     graph: Graph, component: frozenset[int], kinds: frozenset[str], rws: int
 ) -> list[tuple[int, Edge]]:
-    """Return the shortest cycle that has only edges of `kinds`. It begins with an rw edge if `rws` is not 0."""
+    """Return the shortest cycle of edges of `kinds`, beginning with an rw edge unless `rws` is 0."""
     best: list[tuple[int, Edge]] = []
     for start in component:
         for edge in graph[start]:
@@ -195,7 +195,6 @@ def _cycle(
 def _path(
     graph: Graph, start: int, goal: int, admits: Callable[[Edge], bool]
 ) -> list[tuple[int, Edge]] | None:
-    """Return the shortest path, as pairs of a node and the edge that leaves it."""
     before: dict[int, tuple[int, Edge]] = {}
     queue = deque([start])
     while queue:
@@ -214,7 +213,7 @@ def _path(
 
 
 def _components(graph: Graph) -> Iterator[frozenset[int]]:
-    """Yield the strongly connected components, using Tarjan's algorithm without recursion."""
+    """Yield the strongly connected components, by Tarjan's algorithm without recursion."""
     numbers: dict[int, int] = {}
     lows: dict[int, int] = {}
     stack: list[int] = []

@@ -1,4 +1,4 @@
-"""A history, indexed for the rules that judge it: who wrote or read a value, and which reads passed an offset."""
+"""Indexes of a history for the rules that judge it: which operations wrote, read or passed a value or an offset."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -30,8 +30,9 @@ _COMMITTED_READS: Final = (READ, *TRANSACTIONS)
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """Behavior that Kafka rules out. `operations` are the indexes of the operations that prove it, by those of their
-    parts that name an element of `focus`.
+    """Behavior that Kafka rules out. `operations` are the indexes of the operations that prove it.
+
+    In these operations, only the parts that mention an element of `focus` matter.
     """
 
     kind: str
@@ -42,19 +43,18 @@ class Anomaly:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The identity of the anomaly, which stays the same if only a part of the history is judged."""
+        """What identifies the anomaly, even when only part of the history is judged."""
         return self.kind, self.subject
 
 
 def about(kind: str, subject: str, why: str, operations: Sequence[int], *others: str) -> Anomaly:
-    """Return an anomaly whose focus is its subject and `others`."""
     focus = frozenset((subject, *others))
     return Anomaly(kind, subject, why, tuple(dict.fromkeys(operations)), focus)
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """The earliest operation that returned a value, and where the value was."""
+    """The earliest operation that returned a value, and the place and offset at which it did."""
 
     index: int
     place: str
@@ -63,7 +63,7 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """An offset that the operation with this index saw or set, at some time from `start` to `end`."""
+    """An offset that an operation saw or set, at some time from `start` to `end`."""
 
     start: float
     end: float
@@ -74,7 +74,7 @@ class Moment:
 def regressions(firm: Iterable[Moment], later: Iterable[Moment]) -> Iterator[tuple[Moment, Moment]]:
     """Yield pairs of a firm moment and a later one with a lower offset, which began after the firm one had ended.
 
-    Each later moment is compared with the one that has the highest offset among the firm moments before it.
+    Each later moment is compared with the preceding firm moment that has the highest offset.
     """
     ended = sorted(firm, key=lambda each: each.end)
     best: Moment | None = None
@@ -89,7 +89,7 @@ def regressions(firm: Iterable[Moment], later: Iterable[Moment]) -> Iterator[tup
 
 
 class _Passes:
-    """The reads of one place, by the offsets that they passed."""
+    """The reads of one place, indexed by the offsets that they passed."""
 
     def __init__(self, intervals: list[tuple[int, int, int]]) -> None:
         intervals.sort()
@@ -101,7 +101,7 @@ class _Passes:
             self._furthest.append(best)
 
     def of(self, offset: int) -> int | None:
-        """Return the index of an operation that passed the offset."""
+        """Return the index of an operation that passed the offset, or None."""
         position = bisect_right(self._firsts, offset)
         if not position:
             return None
@@ -110,8 +110,6 @@ class _Passes:
 
 
 class Facts:
-    """The indexes of a history."""
-
     def __init__(self, history: History) -> None:
         self.history = history
         #: Value → the index of its writer, and the write.
@@ -158,7 +156,7 @@ class Facts:
             self.truth[sight.place].setdefault(sight.offset, value)
 
     def _whole_ends(self) -> dict[str, int]:
-        """Return, for each place, the end of the offsets that reads cover without a gap from 0 on.
+        """Return, for each place, the offset up to which reads cover its log without a gap.
 
         Only reads that began after all writes to the place had ended are considered.
         """
@@ -181,7 +179,7 @@ class Facts:
         return ends
 
     def passing(self, write: Write) -> int | None:
-        """Return a read that would have returned the write if it were committed, or None if there is none."""
+        """Return the index of a read that would have returned the write if it were committed, or None."""
         passes = self._passes.get(write.place)
         if passes is None:
             return None
@@ -196,41 +194,40 @@ class Facts:
         return offsets[bisect_left(offsets, first) : bisect_left(offsets, end)]
 
     def offset_of(self, write: Write) -> int | None:
-        """Return the offset of a write, as reported by its answer or by a reader."""
+        """Return a write's offset, as reported by the broker or seen by a reader, or None."""
         sight = self.glimpsed.get(write.value)
         if write.offset is not None or sight is None or sight.place != write.place:
             return write.offset
         return sight.offset
 
     def is_visible(self, index: int) -> bool:
-        """Whether an operation is committed, or of unknown outcome and seen by a reader."""
+        """Whether an operation has been committed, or has an unknown outcome but was seen by a reader."""
         each = self.history[index]
         if each.outcome == UNKNOWN:
             return any(write.value in self.seen for write in each.of(Write))
         return each.outcome == OK
 
     def is_written(self, value: str) -> bool:
-        """Whether a value was written, and not aborted or rejected."""
+        """Whether a value was written, and neither aborted nor rejected."""
         return value in self.writers and not self.has_failed(self.writers[value][0])
 
     def writing(self, outcome: str = "") -> Iterator[int]:
-        """Yield the indexes of transactions and sends with one outcome, or with any."""
+        """Yield the indexes of transactions and sends with the given outcome, or with any."""
         for index, each in enumerate(self.history):
             if each.kind in WRITERS and outcome in ("", each.outcome):
                 yield index
 
     def reading(self) -> Iterator[tuple[int, Read]]:
-        """Yield each read, under either isolation level."""
+        """Yield each read under either isolation level, with its operation's index."""
         for index, each in enumerate(self.history):
             if each.kind == DIRTY or each.kind in _COMMITTED_READS:
                 for read in each.of(Read):
                     yield index, read
 
     def moment(self, index: int, offset: int) -> Moment:
-        """Return the moment at which an operation saw or set an offset."""
         each = self.history[index]
         return Moment(each.start, each.end, offset, index)
 
     def has_failed(self, index: int) -> bool:
-        """Whether an operation was certainly aborted or rejected."""
+        """Whether an operation was definitely aborted or rejected."""
         return self.history[index].outcome == FAIL

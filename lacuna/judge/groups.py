@@ -1,5 +1,5 @@
-"""The rules for groups: offsets are committed together with the records of their transactions, and only one member at a
-time holds a shared record.
+"""The rules for groups: offsets are committed together with the records of their transactions, and a shared record is
+held by only one member at a time.
 """
 
 from collections import defaultdict
@@ -33,8 +33,6 @@ def _anomaly(kind: str, key: _Key, why: str, *operations: int) -> Anomaly:
 
 
 class _Offsets:
-    """The offsets of each group that the operations in a history commit and find."""
-
     def __init__(self, facts: Facts) -> None:
         self.takes: defaultdict[_Key, list[tuple[int, Take]]] = defaultdict(list)
         self.found: defaultdict[_Key, list[Moment]] = defaultdict(list)
@@ -55,7 +53,7 @@ class _Offsets:
 
 
 def offsets_back(facts: Facts) -> Iterator[Anomaly]:
-    """Committed offsets that were later found to be lower, or that are lost."""
+    """Committed offsets that were lost, or later found to be lower."""
     offsets = _Offsets(facts)
     for key, found in offsets.found.items():
         taken = [
@@ -67,12 +65,12 @@ def offsets_back(facts: Facts) -> Iterator[Anomaly]:
             why = f"offset {old.offset} was committed, but offset {new.offset} was found later"
             yield _anomaly("lost offset", key, why, old.index, new.index)
         for old, new in regressions(found, found):
-            why = f"offset {old.offset} was found, but offset {new.offset} later"
+            why = f"offset {old.offset} was found, but later only offset {new.offset}"
             yield _anomaly("offset back", key, why, old.index, new.index)
 
 
 def wrong_offsets(facts: Facts) -> Iterator[Anomaly]:
-    """Offsets that no client committed, that were aborted, or that were found before any client had requested the
+    """Offsets that were never committed, that were aborted, or that were found before any client had requested the
     commit.
     """
     offsets = _Offsets(facts)
@@ -85,7 +83,7 @@ def wrong_offsets(facts: Facts) -> Iterator[Anomaly]:
                 continue
             possible = takes[moment.offset]
             if not possible:
-                why = f"offset {moment.offset} was found, but not committed"
+                why = f"offset {moment.offset} was found, but had never been committed"
                 yield _anomaly("phantom offset", key, why, moment.index)
             elif all(map(facts.has_failed, possible)):
                 why = f"offset {moment.offset} was found, but its transaction was aborted"
@@ -99,7 +97,7 @@ def wrong_offsets(facts: Facts) -> Iterator[Anomaly]:
 
 
 def torn_offsets(facts: Facts) -> Iterator[Anomaly]:
-    """Transactions of unknown outcome whose records are visible without their offsets, or the other way round."""
+    """Transactions of unknown outcome with visible records but without their offsets, or vice versa."""
     offsets = _Offsets(facts)
     for key, takes in offsets.takes.items():
         settled = offsets.settled(facts, key)
@@ -125,7 +123,7 @@ def torn_offsets(facts: Facts) -> Iterator[Anomaly]:
 
 
 def processing(facts: Facts) -> Iterator[Anomaly]:
-    """Records that an exactly-once loop has processed twice or skipped."""
+    """Records that an exactly-once loop processed twice or skipped."""
     ranges: defaultdict[_Key, list[tuple[int, int, int]]] = defaultdict(list)
     for index, each in enumerate(facts.history):
         if each.kind != TXN or each.outcome == FAIL or not facts.is_visible(index):
@@ -155,7 +153,7 @@ _Record = tuple[str, str, int]
 
 
 class _Share:
-    """The deliveries of each record to each share group, and what members did with the record."""
+    """The deliveries of each record to each share group, and what the members did with it."""
 
     def __init__(self, facts: Facts) -> None:
         self.deliveries: defaultdict[_Record, list[tuple[int, Delivery]]] = defaultdict(list)
@@ -169,7 +167,7 @@ class _Share:
 
 
 def deliveries(facts: Facts) -> Iterator[Anomaly]:
-    """Records that were delivered after they had been accepted, or while another member held them."""
+    """Records that were delivered after they had been accepted, or while a different member held them."""
     share = _Share(facts)
     history = facts.history
     for key, rows in share.deliveries.items():
@@ -198,7 +196,7 @@ def _held_until(
 ) -> float:
     """Return the time until which a member certainly held a record, or 0 if that is not known.
 
-    A broker that restarts forgets its locks, so a lock was certainly held only if the broker accepted the member's next
+    A restarted broker forgets its locks, so a lock certainly existed only if the broker accepted the member's next
     acknowledgement of the record.
     """
     each = facts.history[index]
@@ -225,7 +223,7 @@ def undelivered(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _idle(facts: Facts) -> dict[_Key, int]:
-    """Return each place's last request that got no record, if no lock from an earlier answer can still hold one."""
+    """Return, for each place, the last request that got no record although no earlier lock could still hold one."""
     busy: dict[_Key, float] = {}
     idle: dict[_Key, int] = {}
     acquiring = [index for index, each in enumerate(facts.history) if each.kind == ACQUIRE]

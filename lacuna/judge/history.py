@@ -4,9 +4,9 @@
     r1 read 1.310-1.320 ok log/0[10,18)10:w2.3.0,17:w1.5.0
     p bounds 1.330-1.331 ok log/0.lso=18 log/0.hw=18
 
-A line has the process, the kind, the times in seconds, the outcome, optionally the session (`ID#GENERATION`, which a
-newer generation fences), and parts. A place is a topic and a partition. The middle time of a transaction is when its
-commit was requested. Values are unique in a history.
+A line contains the process, the kind, the times in seconds, the outcome, an optional session (`ID#GENERATION`, which
+newer generations of the same id fence), and the parts. A place is a topic and a partition. The middle one of a
+transaction's times is when its commit was requested. Values are unique in a history.
 """
 
 import re
@@ -19,7 +19,7 @@ OK: Final = "ok"
 FAIL: Final = "fail"
 UNKNOWN: Final = "unknown"
 
-#: The kinds of operations. SERIAL transactions exclude each other: each fences the one before.
+#: The kinds of operations. SERIAL transactions exclude each other: each fences its predecessor.
 TXN: Final = "txn"
 SERIAL: Final = "serial"
 #: A producer that a newer generation has fenced tries to write, or to commit.
@@ -30,7 +30,7 @@ INIT: Final = "init"
 READ: Final = "read"
 DIRTY: Final = "dirty"
 BOUNDS: Final = "bounds"
-#: Offsets of groups are committed outside transactions, and fetched.
+#: Group offsets are committed outside transactions, or fetched.
 COMMIT: Final = "commit"
 FIND: Final = "find"
 #: Share groups: records are acquired, and settled (accepted, released, rejected).
@@ -51,7 +51,7 @@ ACCEPT: Final = "accept"
 
 
 class HistoryError(ValueError):
-    """A line of text is not an operation."""
+    """The text is not a valid operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The committed offset of a group, or 0 if there is none."""
+    """A group's committed offset as returned by a broker, or 0 if there is none."""
 
     group: str
     place: str
@@ -106,7 +106,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An end of a log: LSO, HW or START."""
+    """An end of a log as returned by a broker: LSO, HW or START."""
 
     place: str
     what: str
@@ -118,7 +118,9 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A record that a member of a share group acquired for `seconds`, for the `count`-th time."""
+    """A delivery of a record to a member of a share group, the `count`-th one. The member holds the record for
+    `seconds`.
+    """
 
     group: str
     place: str
@@ -144,7 +146,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What a member of a share group did with a record: `accept`, `release`, or `drop` when its connection ended."""
+    """What a share group's member did with a record: `accept`, `release`, or `drop` when its connection closed."""
 
     group: str
     place: str
@@ -161,7 +163,7 @@ P = TypeVar("P", bound=Part)
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One observation. `asked` is when the commit of a transaction was requested, or `end` if it never was."""
+    """One observation. `asked` is when a transaction's commit was requested, or `end` if it never was."""
 
     process: str
     kind: str
@@ -174,20 +176,18 @@ class Operation:
 
     @property
     def identity(self) -> str:
-        """The id of the operation's session, without the generation."""
+        """The id that the operation's producer shares with its predecessors and successors."""
         return self.session.partition("#")[0]
 
     @property
     def generation(self) -> int:
-        """The generation of the operation's session."""
+        """The producer's place among those with the same id, counting from 1, or 0 without a session."""
         return int(self.session.partition("#")[2] or 0)
 
     def of(self, kind: type[P]) -> Iterator[P]:
-        """Yield the operation's parts of one kind."""
         return (each for each in self.parts if isinstance(each, kind))
 
     def __str__(self) -> str:
-        """Return the operation as a line."""
         asked = f"{self.asked:.4f}-" if self.asked >= 0 else ""
         times = f"{self.start:.4f}-{asked}{self.end:.4f}"
         session = [self.session] if self.session else []
@@ -215,16 +215,12 @@ _NUMBERS: Final = frozenset({"offset", "first", "end", "count"})
 
 
 def parse(text: str) -> History:
-    """Return the operations that lines of text describe. Empty lines and those that begin with # are skipped.
-
-    Raises HistoryError.
-    """
+    """Parse lines of text, skipping empty lines and comments that begin with #. Raises HistoryError."""
     lines = (line.strip() for line in text.splitlines())
     return [_operation(line) for line in lines if line and not line.startswith("#")]
 
 
 def show(history: Iterable[Operation]) -> str:
-    """Return operations as lines of text."""
     return "".join(f"{each}\n" for each in history)
 
 

@@ -1,4 +1,4 @@
-"""Producers that behave like clients but hide nothing: each lost answer leaves a trace in the outcome."""
+"""Producers that behave like Kafka's clients, but hide nothing: a lost response shows in the outcome."""
 
 import asyncio
 from collections import defaultdict
@@ -44,7 +44,7 @@ _ADD_OFFSETS: Final = Api(wire.ADD_OFFSETS_TO_TXN_REQUEST, wire.ADD_OFFSETS_TO_T
 
 _ALL_REPLICAS: Final = -1
 _SERVER_TIMEOUT_MS: Final = 10_000
-#: A transaction that nobody ends is aborted after this time.
+#: The broker aborts a transaction after this time.
 TRANSACTION_TIMEOUT_MS: Final = 10_000
 _PAUSE_SECONDS: Final = 0.02
 _MOST_PAUSE_SECONDS: Final = 0.5
@@ -52,20 +52,19 @@ _DUPLICATE_SEQUENCE: Final = 46
 
 
 class Vague(Exception):
-    """The time ran out before any answer showed whether a request had its effect."""
+    """Time ran out before any response showed whether a request had taken effect."""
 
 
 FAILURES: Final = (Lost, Refused, Vague)
 
 
 def name_and_index(place: str) -> tuple[str, int]:
-    """Split a place into topic and partition."""
     name, _, index = place.rpartition("/")
     return name, int(index)
 
 
 class Persistence:
-    """Repeats a request until it is answered, and remembers whether an earlier attempt may have had its effect."""
+    """Repeats a request until it succeeds, and remembers whether an earlier attempt may have taken effect."""
 
     def __init__(self, client: Client, seconds: float) -> None:
         self._client = client
@@ -74,8 +73,10 @@ class Persistence:
         self.was_lost = False
 
     async def persist(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Return what `attempt` returns, repeating it as needed. Raises Refused. When the time is up, raises Vague if
-        an attempt may have had an effect, and Lost if none can have.
+        """Repeat `attempt` until it succeeds, and return its result.
+
+        Raises Refused for an error that a retry cannot fix. When time is up, raises Vague if an attempt may have taken
+        effect, and Lost if none can have.
         """
         deadline = asyncio.get_running_loop().time() + self._seconds
         pause = _PAUSE_SECONDS
@@ -100,11 +101,11 @@ class Persistence:
 
 
 class Producer:
-    """A producer of one generation, transactional if it has an id, otherwise idempotent. `version` is 1 for TV1, 2 for
-    TV2.
+    """A producer of one generation, transactional if it has an id, otherwise idempotent.
 
-    `hurdle` is called before each batch. It returns how often the batch's request is first sent and abandoned, and
-    whether the batch is sent again after its answer. This is how clients behave when answers get lost.
+    `version` is 1 for TV1 and 2 for TV2. `hurdle` is called before each batch to imitate what clients do when responses
+    are lost. It returns how often to send and abandon the request at first, and whether to send it again after its
+    response.
     """
 
     def __init__(
@@ -142,7 +143,7 @@ class Producer:
         return await self._settle(attempt)
 
     async def _settle(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Return what `attempt` returns, and note whether the answer to an earlier attempt was lost."""
+        """Repeat `attempt` until it succeeds, and note whether a response to an earlier attempt was lost."""
         persistence = Persistence(self._client, self._seconds)
         try:
             return await persistence.persist(attempt)
@@ -154,7 +155,9 @@ class Producer:
             self.is_doubtful |= persistence.was_lost
 
     async def begin(self) -> None:
-        """Get a producer id and an epoch, which fence the id's earlier producers. Raises Refused, Vague and Lost."""
+        """Obtain a producer id and an epoch, fencing earlier producers with the same id. Raises Refused, Vague and
+        Lost.
+        """
         request = wire.InitProducerIdRequest(self.identity, TRANSACTION_TIMEOUT_MS)
         answer = await self._coordinated(_INIT, request, self.identity)
         self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
@@ -163,7 +166,7 @@ class Producer:
         self.is_doubtful = False
 
     async def send(self, place: str, values: Sequence[str]) -> list[int | None]:
-        """Append a batch. Return the offset of its first record according to each answer, None for an answer without an
+        """Append a batch. For each response, return the offset of the batch's first record, or None if it has no
         offset.
 
         Raises Refused, Vague and Lost.
@@ -201,7 +204,7 @@ class Producer:
         offsets = [await self._settle(attempt)]
         self._sequences[place] += len(values)
         if is_repeated:
-            # It is acknowledged already, so an error of the repetition changes nothing.
+            # The batch has already been acknowledged, so an error in repeating it changes nothing.
             with suppress(*FAILURES):
                 offsets.append(await self._settle(attempt))
         return offsets
@@ -217,7 +220,7 @@ class Producer:
         await self._coordinated(_ADD_PARTITIONS, request, self.identity)
 
     async def commit_offset(self, group: str, place: str, offset: int) -> None:
-        """Commit an offset of a group as part of the transaction. Raises Refused, Vague and Lost."""
+        """Commit a group's offset as part of the transaction. Raises Refused, Vague and Lost."""
         assert self.identity is not None
         if self.version == 1 and group not in self._added:
             added = wire.AddOffsetsToTxnRequest(
@@ -240,7 +243,7 @@ class Producer:
         await self._coordinated(_TXN_OFFSETS[self.version], request, group, kafka.GROUP)
 
     async def end(self, *, commits: bool) -> None:
-        """Commit or abort the transaction. Raises Refused, Vague and Lost, after which the producer must begin anew."""
+        """Commit or abort the transaction. Raises Refused, Vague and Lost, after which `begin` must be called."""
         assert self.identity is not None
         request = wire.EndTxnRequest(self.identity, self._producer_id, self._epoch, commits)
         answer = await self._coordinated(_END_TXN[self.version], request, self.identity)

@@ -1,7 +1,7 @@
 """Presents a verdict: the smallest history that proves each anomaly, and a page with a timeline for each place.
 
-The page is one file without scripts. A timeline has a row for each process, and a bar for each operation that touches
-the place. The bars of operations that show an anomaly are marked.
+The page is a single file without scripts. Each timeline has a row for each process, and a bar for each operation on the
+place. Bars of operations that prove an anomaly are marked.
 """
 
 from collections import Counter, defaultdict
@@ -38,8 +38,6 @@ _MOST_TITLE: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An anomaly with the smallest history that proves it."""
-
     anomaly: Anomaly
     history: History
 
@@ -47,7 +45,7 @@ class Shown:
 def explained(
     history: History, anomalies: Sequence[Anomaly], visible_within: float = VISIBLE_WITHIN
 ) -> list[Shown]:
-    """Return some anomalies of each kind, each with its smallest history."""
+    """Return some anomalies of each kind with the smallest histories that prove them."""
     counts: Counter[str] = Counter()
     shown = []
     for anomaly in anomalies:
@@ -58,7 +56,7 @@ def explained(
 
 
 def smallest(history: History, anomaly: Anomaly, visible_within: float = VISIBLE_WITHIN) -> History:
-    """Return the operations that prove an anomaly, reduced to the parts that matter. No single one can be left out."""
+    """Return the operations that prove an anomaly, reduced to the relevant parts. None of them can be omitted."""
 
     def shows(candidate: History) -> bool:
         found = judge(candidate, visible_within=visible_within)
@@ -97,7 +95,6 @@ def _trimmed(each: Operation, focus: frozenset[str]) -> Operation:
 
 
 def _part_in(part: Part, focus: frozenset[str]) -> Part | None:
-    """Return a part with only the records that matter, or None if the part does not matter."""
     if isinstance(part, Read):
         records = tuple(row for row in part.records if row[1] in focus)
         return replace(part, records=records)
@@ -129,7 +126,6 @@ svg { width: 100%; height: auto; } text { font-size: 11px; fill: var(--soft); }
 
 
 def page(history: History, anomalies: Sequence[Anomaly], shown: Sequence[Shown], title: str) -> str:
-    """Return a verdict as an HTML page."""
     marked = {index for anomaly in anomalies for index in anomaly.operations}
     counts = Counter((each.kind, each.outcome) for each in history)
     rows = "".join(
@@ -142,9 +138,9 @@ def page(history: History, anomalies: Sequence[Anomaly], shown: Sequence[Shown],
         f"<style>{_STYLE}</style><h1>{escape(title)}</h1>"
         f'<p class="verdict">{escape(verdict)}</p>'
         + "".join(_section(history, each) for each in shown)
-        + "<h2>Timelines</h2><p>Blue marks committed or answered operations, amber aborted or rejected ones, "
-        "and grey ones of unknown outcome. Operations that show an anomaly have a red edge; faults are drawn behind "
-        "the bars.</p>"
+        + "<h2>Timelines</h2><p>Operations are blue if they were committed or answered, amber if they were "
+        "aborted or rejected, and grey if their outcome is unknown. Those that prove an anomaly have a red "
+        "outline. Faults are drawn behind the bars.</p>"
         + "".join(_timelines(history, marked))
         + f"<h2>Operations</h2><table><tr><th>kind<th>outcome<th>count</tr>{rows}</table></html>\n"
     )
@@ -178,7 +174,6 @@ def _section(history: History, shown: Shown) -> str:
 
 
 def touched(each: Operation) -> set[str]:
-    """Return the places that an operation touches."""
     return {part.place for part in each.parts}
 
 
@@ -205,7 +200,6 @@ def _timelines(history: History, marked: set[int]) -> Iterable[str]:
 
 
 def _timeline(rows: Sequence[tuple[int, Operation]], marked: set[int]) -> str:
-    """Return the operations on one place as an SVG timeline."""
     if not rows:
         return ""
     rows = sorted(rows, key=lambda row: row[0] not in marked)[:_MOST_BARS]

@@ -1,5 +1,5 @@
-"""The workload: creates its own topics, runs actors for a time, injects faults with the user's commands, and reads
-everything at the end.
+"""The workload: creates topics, runs actors for some time, injects faults with the user's commands, and finally reads
+everything.
 """
 
 import asyncio
@@ -61,8 +61,8 @@ _MOST_SHARED: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What the workload does. `faults` are pairs of commands: one causes a fault, and one ends it half an `interval`
-    later.
+    """The settings of a workload. In `faults`, each fault has a command that causes it, and one that ends it half an
+    `interval` later.
     """
 
     seconds: float
@@ -77,7 +77,7 @@ class Plan:
 
 
 class Workload:
-    """A run of a plan. `history` has what was observed, even if the run fails."""
+    """Executes a plan. `history` contains what has been observed, even if the run fails."""
 
     def __init__(
         self, brokers: Brokers, plan: Plan, random: Random, say: Callable[[str], None]
@@ -97,17 +97,16 @@ class Workload:
         )
         self._client = Client(brokers)
         self._has_shares = False
-        #: Whether all actors have ended by themselves, so that the history has everything that they did.
+        #: Whether all actors have ended by themselves, so that the history contains everything that they did.
         self.is_whole = False
 
     @property
     def history(self) -> History:
-        """What has been observed so far."""
         return self._world.history
 
     @property
     def failures(self) -> dict[str, int]:
-        """How often steps failed, by reason."""
+        """How often steps have failed, by reason."""
         return dict(self._world.failures)
 
     def _places(self, *topics: str) -> list[str]:
@@ -139,7 +138,7 @@ class Workload:
 
     def _why(self) -> str:
         worst = sorted(self.failures.items(), key=lambda row: -row[1])
-        return worst[0][0] if worst else "the time was too short"
+        return worst[0][0] if worst else "the workload ran too briefly"
 
     async def _set_up(self) -> None:
         link = await self._client.link()
@@ -179,9 +178,7 @@ class Workload:
         return f"{self._plan.name}-shared"
 
     async def _configure_group(self) -> None:
-        """Let the share group read committed records from the start. Without permission to do so, leave share groups
-        out.
-        """
+        """Let the share group read committed records from the start, or omit share groups if that is not permitted."""
         configs = [
             AlterableConfig("share.auto.offset.reset", _SET, "earliest"),
             AlterableConfig("share.isolation.level", _SET, "read_committed"),
@@ -193,7 +190,7 @@ class Workload:
         errors = [each.error_message for each in answer.responses if each.error_code]
         if errors:
             self._has_shares = False
-            self._say(f"share groups are left out: {errors[0]}")
+            self._say(f"share groups are not tested: {errors[0]}")
 
     async def _delete_topics(self) -> None:
         names = list(self._topics)
@@ -226,7 +223,7 @@ class Workload:
                 Loop(world, f"loop{number}{side}", identity, version, group, *ends) for side in "ab"
             ]
             group, identity = f"{name}-ledger{number}", f"{name}-list{number}"
-            # Each pair has lists of its own, since only producers of the same id exclude each other.
+            # Each pair has its own lists, since only producers with the same id exclude each other.
             mine = lists[:2] if number == 0 else lists[2:]
             actors += [
                 Lister(world, f"list{number}{side}", identity, version, group, mine)
@@ -255,7 +252,7 @@ class Workload:
             await faults
 
     async def _inflict(self, ended: asyncio.Event) -> None:
-        """Inject faults into the cluster until the actors have ended. The last fault is ended like the others."""
+        """Inject faults until the actors have ended, and then end the last fault."""
         for fault, heal in cycle(self._plan.faults):
             if await _is_set(ended, self._plan.interval / 2):
                 return
@@ -265,9 +262,7 @@ class Workload:
                 await self._command(heal)
 
     async def _command(self, line: str) -> None:
-        """Run one of the user's commands. A command that fails or takes too long is reported, with no other
-        consequence.
-        """
+        """Run one of the user's commands. A failure or a time-out is reported, but has no other effect."""
         start = self._world.now()
         process = await asyncio.create_subprocess_shell(
             line,
@@ -330,9 +325,7 @@ class Workload:
                 position = read.end
 
     async def _drain(self, sharer: Sharer) -> None:
-        """Acquire all records of the share group. Records that are missing may still be locked because an answer was
-        lost.
-        """
+        """Acquire all of the share group's records. After a lost response, some may remain locked for a while."""
         seconds = max(
             (part.seconds for each in self.history for part in each.of(Delivery)), default=0.0
         )
@@ -358,7 +351,6 @@ class Workload:
 
 
 async def _is_set(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event, and return whether it was set in time."""
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()

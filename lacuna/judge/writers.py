@@ -1,4 +1,4 @@
-"""The actors with a producer, which write transactions, idempotent batches, exactly-once loops, and lists."""
+"""The clients that write records: in transactions, in idempotent batches, in exactly-once loops, and in lists."""
 
 import asyncio
 from collections.abc import Sequence
@@ -42,12 +42,12 @@ class Writing(Actor):
         return int(random.random() < chances.abandoned), random.random() < chances.repeated
 
     def turn(self) -> AbstractAsyncContextManager[object]:
-        """Return a context that waits for the other producers with the id or, now and then, does not wait."""
+        """Return a context that usually waits for other producers with the same id, but occasionally does not."""
         is_rude = self.world.random.random() < self.world.chances.rude
         return nullcontext() if is_rude else self.world.turns[f"{self.identity} acts"]
 
     async def begin(self) -> Producer:
-        """Return a new producer, which fences the earlier ones with its id. Raises Refused, Vague and Lost."""
+        """Return a new producer, which fences earlier ones with the same id. Raises Refused, Vague and Lost."""
         world = self.world
         label = self.identity or self.name
         producer = Producer(
@@ -74,7 +74,7 @@ class Writing(Actor):
         return producer
 
     async def producer(self) -> Producer:
-        """Return the producer, or a new one if requests of the current one may still be under way."""
+        """Return the producer, or a new one if the current one's requests may still be in progress."""
         if self._producer is None or self._producer.is_doubtful:
             return await self.begin()
         return self._producer
@@ -82,7 +82,7 @@ class Writing(Actor):
     async def send(
         self, producer: Producer, place: str, values: Sequence[str], parts: list[Part]
     ) -> None:
-        """Append a batch, and add its writes to `parts`, whatever happens. Raises Refused, Vague and Lost."""
+        """Append a batch, and add its writes to `parts` even if it fails. Raises Refused, Vague and Lost."""
         try:
             answers = await producer.send(place, values)
         except BaseException:
@@ -101,7 +101,7 @@ class Writing(Actor):
         *,
         commits: bool,
     ) -> bool:
-        """End the transaction, and record it. Return whether it is committed."""
+        """End the transaction and record it. Return whether it was committed."""
         asked = self.world.now()
         outcome = OK if commits else FAIL
         try:
@@ -116,13 +116,13 @@ class Writing(Actor):
         return outcome == OK
 
     async def give_up(self, producer: Producer, kind: str, start: float, parts: list[Part]) -> None:
-        """Abort a failed transaction. It cannot be committed, since its commit was never requested."""
+        """Abort a failed transaction. It cannot have been committed, since its commit was never requested."""
         await self.end(producer, kind, start, parts, commits=False)
         self._producer = None
 
 
 class Writer(Writing):
-    """Writes transactions to several places, and aborts some. Now and then a newer producer overtakes it."""
+    """Writes transactions to several places, aborts some of them, and occasionally is overtaken by a newer producer."""
 
     def __init__(
         self, world: World, name: str, identity: str, version: int, places: Sequence[str]
@@ -162,7 +162,7 @@ class Writer(Writing):
             await successor.begin()
             await self._haunt(producer, session)
         except BaseException:
-            self.record(TXN, start, FAIL, parts, session=session)  # nobody has asked for the commit
+            self.record(TXN, start, FAIL, parts, session=session)  # its commit was never requested
             raise
         finally:
             successor.client.close()
@@ -183,8 +183,6 @@ class Writer(Writing):
 
 
 class Sender(Writing):
-    """Writes idempotent batches without transactions."""
-
     def __init__(self, world: World, name: str, places: Sequence[str]) -> None:
         super().__init__(world, name, None, 1)
         self._places = places
@@ -247,7 +245,7 @@ class Loop(Writing):
                 return
 
     async def _process(self, producer: Producer, read: Read, offset: int) -> bool:
-        # What was passed without records belongs to what the transaction consumes.
+        # The transaction also consumes the passed offsets that have no records.
         taken = Read(read.place, offset, read.end, read.records)
         start, parts = self.world.now(), list[Part]([taken])
         try:
@@ -262,8 +260,7 @@ class Loop(Writing):
 
 
 class Lister(Writing):
-    """Appends to lists and reads them, in transactions that exclude each other because each begins by fencing the one
-    before.
+    """Appends to lists and reads them in serial transactions, each of which fences its predecessor.
 
     If a transaction commits, no other one can have changed what it read between the fencing and the commit.
     """
@@ -305,7 +302,7 @@ class Lister(Writing):
         await self.end(producer, SERIAL, start, parts, commits=commits)
 
     async def _read(self, place: str) -> Read:
-        """Read a list up to its last stable offset. The answer includes what earlier reads of the list returned."""
+        """Read a list up to its last stable offset. Return its last few records, including ones read earlier."""
         end = await self.patiently(lambda: consumer.bound(self.client, place, READ_COMMITTED))
         while self._position[place] < end:
             self.world.check_time()

@@ -1,3 +1,1 @@
-"""The contents of the bucket: record batches, segments and the object store. The modules turn bytes into values and
-back.
-"""
+"""Record batches, the segments that hold them, and the object store that holds the segments."""

@@ -12,7 +12,7 @@ from lacuna.logstore.records.build_kernel import SERVING
 
 @cache
 def interpreted(modules: tuple[str, ...] = SERVING) -> Sequence[str]:
-    """Return which of the modules, by default those of a server, are not compiled."""
+    """Return the modules that are not compiled. Without an argument, only the modules that servers use are checked."""
     return [each for each in modules if not _is_compiled(each)]
 
 

@@ -1,16 +1,16 @@
-"""A real transactional broker for tests: an embedded cluster, and a pytest plugin around it.
+"""A real transactional broker for tests: an embedded cluster, and a pytest plugin that provides it.
 
     from lacuna.testing import Cluster
 
     with Cluster() as cluster:
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "t"})
 
-`Cluster` runs in a thread of this process: it starts in a fraction of a second, can be killed and restarted, and its
-clock can be moved forward. `ProcessCluster` runs `lacuna up` as a separate process, which a real SIGKILL can end.
+`Cluster` runs in a thread of this process. It starts in a fraction of a second, can be killed and restarted, and lets
+tests move its clock forward. `ProcessCluster` runs `lacuna up` as a separate process, which a real SIGKILL can end.
 docs/testing.md describes the fixtures.
 
-Names are imported when first used: pytest imports this package in every run, even if no test needs a cluster, and
-before coverage is measured.
+Modules are imported only when a name is first used, since pytest imports this package in every run, before coverage is
+measured, even if no test needs a cluster.
 """
 
 from importlib import import_module

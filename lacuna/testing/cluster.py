@@ -1,4 +1,4 @@
-"""The embedded cluster in a separate thread, for code that is not asynchronous."""
+"""An embedded cluster in a separate thread, for code that is not asynchronous."""
 
 import asyncio
 import os
@@ -33,14 +33,16 @@ LEASE_SECONDS = 3.0
 
 
 class Cluster:
-    """A cluster as a context manager; all methods may be called from any thread.
+    """A cluster as a context manager. All methods may be called from any thread.
 
-    If `data` is None, the cluster uses a temporary folder and deletes it at the end. The ports stay the same across
-    `kill` and `restart`. Records go to a directory under `data`; with `moto`, to an S3 server that runs from the first
-    start to the end of the `with` block; with `store`, to the object store at that URL; with `open_store`, to the store
-    that this function opens at each start. The journal is in `data` too, unless `journal` is the URL of a PostgreSQL
-    database, or "bucket" with `moto` or a bucket as `store`. For a journal in moto's bucket, moto's credentials are set
-    in the environment if it has none.
+    If `data` is None, a temporary folder is used and deleted at the end. Ports stay the same across `kill` and
+    `restart`.
+
+    Records are stored in a directory under `data` unless one of these is given: `moto`, for an S3 server that runs from
+    the first start to the end of the `with` block; `store`, the URL of an object store; or `open_store`, a function
+    that opens a store at each start. The journal is also under `data`, unless `journal` is the URL of a PostgreSQL
+    database, or "bucket" with `moto` or a bucket in `store`. With `moto`, "bucket" sets moto's credentials in the
+    environment if it has none.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class Cluster:
         journal: str = "",
     ) -> None:
         if moto + bool(store) + (open_store is not None) > 1:
-            raise ValueError("moto, store and open_store exclude each other: use one of them")
+            raise ValueError("moto, store and open_store are mutually exclusive: use only one")
         self._is_temporary = data is None
         self.data = data or Path(tempfile.mkdtemp(prefix="lacuna-"))
         self._agents = agents
@@ -89,7 +91,7 @@ class Cluster:
 
     @property
     def embedded(self) -> EmbeddedCluster:
-        """The cluster itself. Its event loop runs in another thread, so call its coroutines through `run`.
+        """The embedded cluster. Call its coroutines through `run`, since its event loop runs in another thread.
 
         Raises RuntimeError if the cluster is not running.
         """
@@ -99,7 +101,7 @@ class Cluster:
 
     @property
     def store_url(self) -> str:
-        """The URL of the object store, for jobs that read the bucket. Not valid with `open_store`."""
+        """The URL of the object store, for jobs that read the bucket. Must not be used with `open_store`."""
         if self._moto is not None:
             return self._moto.url
         if self._store_url:
@@ -108,7 +110,7 @@ class Cluster:
 
     @property
     def journal_options(self) -> SharedJournalOptions:
-        """The journal, if it is in a database or in the bucket. After `kill`, a start waits until that lease ends."""
+        """The options of a journal in a database or in the bucket. After `kill`, a start waits for its lease to end."""
         return SharedJournalOptions(self._journal, self.store_url, LEASE_SECONDS)
 
     @property
@@ -117,9 +119,9 @@ class Cluster:
         return self.embedded.bootstraps
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine in the cluster's event loop and returns its result, within 60 seconds.
+        """Run a coroutine in the cluster's event loop and return its result, waiting up to 60 seconds.
 
-        Raises any error from the coroutine, TimeoutError, or RuntimeError if the cluster is not running.
+        Raises what the coroutine raises, TimeoutError, or RuntimeError if the cluster is not running.
         """
         if self._loop is None:
             coroutine.close()
@@ -127,7 +129,7 @@ class Cluster:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(CALL_SECONDS)
 
     def start(self) -> None:
-        """Starts the cluster on its data folder, unless it is running."""
+        """Start the cluster on its data folder, unless it is running."""
         if self._embedded is not None:
             return
         if self._moto is not None and not self._moto.endpoint:
@@ -160,27 +162,27 @@ class Cluster:
         self._embedded = embedded
 
     def stop(self) -> None:
-        """Ends the cluster cleanly, if it is running."""
+        """Stop the cluster cleanly, if it is running."""
         if self._embedded is not None:
             self._end(self._embedded.stop())
 
     def kill(self) -> None:
-        """Ends the cluster in the middle of its work, as if its process had crashed.
+        """End the cluster abruptly, as if its process had crashed.
 
-        Data that has not reached the disk is lost, and clients see their connections end. To kill a real process, use
+        Data that has not reached the disk is lost, and the connections of clients break. To kill a real process, use
         ProcessCluster.
         """
         self._end(self.embedded.kill())
 
     def restart(self) -> None:
-        """Stops the cluster cleanly if it is running, then starts it on the same data and ports."""
+        """Stop the cluster cleanly if it is running, and start it on the same data and ports."""
         self.stop()
         self.start()
 
     def advance(self, milliseconds: int) -> None:
-        """Moves the cluster's time forward and ends everything overdue: transactions, group sessions, retention.
+        """Move the cluster's time forward, and end all that is overdue: transactions, group sessions, retention.
 
-        Agents keep their leases. When this returns, every agent knows what has ended.
+        Agents keep their leases. On return, every agent knows what has ended.
         """
         self.run(self._advance(milliseconds))
 
@@ -202,7 +204,7 @@ class Cluster:
     def create_topic(
         self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> str:
-        """Creates a topic and returns its name. Raises ValueError with the reason if the cluster rejects it."""
+        """Create a topic and return its name. Raises ValueError with the reason if the cluster rejects it."""
         topic = CreateTopic(name=name, partition_count=partitions, configs=dict(configs or {}))
         command = Command(create_topics=CreateTopics(topics=[topic]))
         (result,) = self.run(self.embedded.control.call(command)).topics_created.topics
@@ -213,7 +215,7 @@ class Cluster:
     def explain(
         self, topic: str, partition: int, first: int | None = None, end: int | None = None
     ) -> Explanation:
-        """Explains which offsets from `first` to `end` (exclusive) a read_committed consumer receives, and why.
+        """Explain which offsets from `first` to `end` (exclusive) a read_committed consumer receives, and why.
 
         Raises UserError.
         """
@@ -238,7 +240,7 @@ class Cluster:
 
 
 async def _cancel_the_rest() -> None:
-    """Cancels the tasks that a crash left behind, so that the loop can be closed."""
+    """Cancel the tasks that a crash left behind, so that the loop can be closed."""
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:
         task.cancel()

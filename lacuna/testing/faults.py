@@ -1,4 +1,4 @@
-"""An object store with network and bucket faults, either scripted or random.
+"""An object store with scripted or random faults, as networks and buckets have them.
 
     store = FaultyStore(MemoryStore())
     hold = store.hold("put")                              # the next put blocks in its thread
@@ -9,9 +9,9 @@
     store.fail(Fault("put", FaultKind.LOST_REPLY))        # written, but the caller receives an error
     store.fail(Fault("get", FaultKind.FLIPPED_BIT, "c/segments/"))
 
-A scripted fault happens once, at the first call of its operation whose key starts with its prefix. Several scripted
-faults happen in the order in which they were scripted. `rates` adds random faults, drawn from the random source passed
-to the store: the same seed and the same order of calls give the same faults.
+A scripted fault occurs once, at the first call of its operation on a key that starts with its prefix. Faults for the
+same calls occur in the order in which they were scripted. `rates` adds random faults, drawn from the source passed to
+the store: the same seed and the same order of calls give the same faults.
 """
 
 import threading
@@ -43,7 +43,7 @@ _HOLD_TIMEOUT_S = 60.0
 
 
 class FaultKind(Enum):
-    """The kinds of fault. Each value describes the effect."""
+    """The kinds of fault, each with a description of its effect."""
 
     ERROR = "the operation is not done, and the caller receives an error"
     LOST_REPLY = "the operation is done, but the caller receives an error"
@@ -64,7 +64,7 @@ _OPERATIONS: Mapping[FaultKind, tuple[Operation, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A single fault for the next `operation` on a key that starts with `prefix`.
+    """A fault in the next `operation` on a key that starts with `prefix`.
 
     Raises ValueError if this kind of fault cannot occur in that operation.
     """
@@ -75,11 +75,11 @@ class Fault:
 
     def __post_init__(self) -> None:
         if self.operation not in _OPERATIONS[self.kind]:
-            raise ValueError(f"{self.kind} cannot happen to {self.operation}")
+            raise ValueError(f"{self.kind} cannot occur in {self.operation}")
 
 
 class Hold:
-    """Blocks the calls of one operation until `release` is called. `FaultyStore.hold` creates it."""
+    """Blocks calls of one operation until `release` is called. `FaultyStore.hold` creates it."""
 
     def __init__(self, operation: Operation, prefix: str) -> None:
         self.operation = operation
@@ -90,31 +90,31 @@ class Hold:
     def wait_until_reached(self, timeout_s: float = _HOLD_TIMEOUT_S) -> None:
         """Block until a call is held. Raises TimeoutError."""
         if not self._reached.wait(timeout_s):
-            raise TimeoutError(f"no {self.operation} of {self.prefix!r} in {timeout_s} s")
+            raise TimeoutError(f"no {self.operation} under {self.prefix!r} within {timeout_s} s")
 
     def is_reached(self) -> bool:
         """Whether a call has been held, for callers that must not block."""
         return self._reached.is_set()
 
     def release(self) -> None:
-        """Let the held calls continue, and hold no further calls."""
+        """Let held calls continue, and hold no more."""
         self._released.set()
 
     def is_released(self) -> bool:
         return self._released.is_set()
 
     def pass_through(self) -> None:
-        """Block the calling thread until `release`. Raises TimeoutError, so that a test cannot hang forever."""
+        """Block the calling thread until `release`. Raises TimeoutError, so that no test hangs forever."""
         self._reached.set()
         if not self._released.wait(_HOLD_TIMEOUT_S):
             raise TimeoutError(f"{self.operation} was held for {_HOLD_TIMEOUT_S} s")
 
 
 class FaultyStore:
-    """An `ObjectStore` that adds faults to another store, and has that store's metrics, read gap and concurrent reads.
+    """An `ObjectStore` that adds faults to an inner store, and otherwise behaves like it.
 
-    `rates` gives, by operation and kind, the probability (0 to 1) of the fault at each call, drawn from `source`.
-    Raises ValueError for `rates` without a `source`.
+    `rates` maps operations and kinds to the probability (0 to 1) of the fault at each call, drawn from `source`. Raises
+    ValueError for `rates` without a `source`.
     """
 
     def __init__(
@@ -148,12 +148,12 @@ class FaultyStore:
         return self.inner.metrics
 
     def fail(self, *faults: Fault) -> None:
-        """Script these faults, after the earlier ones."""
+        """Add scripted faults, which occur after those added earlier."""
         with self._lock:
             self._script.extend(faults)
 
     def pending(self) -> tuple[Fault, ...]:
-        """The scripted faults that have not happened yet."""
+        """Return the scripted faults that have not yet occurred."""
         with self._lock:
             return tuple(self._script)
 
@@ -223,7 +223,7 @@ class FaultyStore:
         self.inner.close()
 
     def _before(self, operation: Operation, key: str) -> FaultKind | None:
-        """Wait for holds, then raise the fault if it precedes the call, or return it if it follows the call."""
+        """Wait for holds. Raise the fault if it occurs before the call, or return it if it occurs after the call."""
         with self._lock:
             holds = [
                 hold
@@ -259,7 +259,7 @@ class FaultyStore:
         return None
 
     def _draw(self, limit: int) -> int:
-        """Return a random whole number from 0 up to `limit` (exclusive), or the middle one without a source."""
+        """Return a random integer from 0 up to, but not including, `limit`, or the middle one without a source."""
         if self._source is None or not limit:
             return limit // 2
         with self._lock:

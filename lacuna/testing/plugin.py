@@ -1,16 +1,16 @@
-"""Fixtures for testing code that uses Kafka; pytest finds them once lacuna is installed.
+"""Fixtures for tests of code that uses Kafka. pytest finds them once lacuna is installed.
 
     def test_transfers(lacuna_cluster, lacuna_topic):
         topic = lacuna_topic(partitions=3)
         producer = Producer({"bootstrap.servers": lacuna_cluster.bootstrap, "transactional.id": "t"})
 
-`lacuna_cluster`            one cluster per session, in a thread of the test process
-`lacuna_topic`              makes a topic that no other test uses: lacuna_topic(partitions=1, **configs) -> name
-`lacuna_private_cluster`    a cluster for this test alone, which it may kill, restart, and move forward in time
-`lacuna_process`            `lacuna up` as a process for this test alone, which it may end by SIGKILL
-`lacuna_options`            override it to change both clusters: a dict of Cluster's keyword arguments
+`lacuna_cluster`            one cluster per session, in a thread of the test process `lacuna_topic`              makes a
+topic that no other test uses: lacuna_topic(partitions=1, **configs) -> name `lacuna_private_cluster`    a cluster for
+this test alone, which it may kill, restart, and move forward in time `lacuna_process`            `lacuna up` as a
+process for this test alone, which it may end by SIGKILL `lacuna_options`            override it to change both
+clusters: a dict of Cluster's keyword arguments
 
-Nothing is imported or started before a test asks for a cluster.
+Nothing is imported or started until a test requests a cluster.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def lacuna_cluster(lacuna_options: dict[str, Any]) -> Iterator[Cluster]:
 
 @pytest.fixture
 def lacuna_topic(lacuna_cluster: Cluster, request: pytest.FixtureRequest) -> Callable[..., str]:
-    """A function that creates a topic with a unique name on `lacuna_cluster`. Config names have _ instead of dots."""
+    """A function that creates a topic with a unique name on `lacuna_cluster`. In config names, _ stands for a dot."""
 
     def make(partitions: int = 1, **configs: object) -> str:
         stem = "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)

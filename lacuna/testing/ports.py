@@ -1,4 +1,4 @@
-"""Ports for servers that stop and start again on the same port."""
+"""Ports for servers that stop, and later start again on the same port."""
 
 import random
 import socket
@@ -17,11 +17,12 @@ _held: Final[deque[socket.socket]] = deque()
 
 
 def lasting_ports(count: int) -> list[int]:
-    """Return free ports of 127.0.0.1 that neither the system nor this function hands out while their servers are down.
+    """Return free ports of 127.0.0.1 that neither the system nor this function assigns again while their servers are
+    down.
 
-    They lie below the range from which the system picks ports for outgoing connections. Otherwise, a reconnecting
-    client could be given the very port that it tries to reach: it would be connected to itself, and the server would
-    find its port taken.
+    The ports are below the range from which the system picks ports for outgoing connections. Otherwise, a client that
+    reconnects to a stopped server could be assigned the server's port: it would be connected to itself, and the server
+    could no longer start.
     """
     try:
         above = int(_RANGE.read_text().split()[0])
@@ -37,14 +38,13 @@ def lasting_ports(count: int) -> list[int]:
 
 
 def _hold(port: int) -> bool:
-    """Binds a socket to a port, and returns whether it was free."""
     held = socket.socket()
     try:
         held.bind(("127.0.0.1", port))
     except OSError:
         held.close()
         return False
-    if sys.platform != "linux":  # a server could not bind as well
+    if sys.platform != "linux":  # elsewhere, a server could not bind to a held port
         held.close()
         return True
     # From now on, a server that sets this option can bind to the port.

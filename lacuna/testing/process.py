@@ -26,8 +26,7 @@ class ProcessFailedError(Exception):
 class ProcessCluster:
     """Runs `lacuna up --data DATA` as a context manager. The port stays the same across `kill` and `start`.
 
-    If `data` is None, the process uses a temporary folder, which is deleted at the end. `options` are further options
-    for the command.
+    If `data` is None, a temporary folder is used and deleted at the end. `options` are passed on to the command.
     """
 
     _popen: ClassVar[Callable[..., Any]] = subprocess.Popen
@@ -71,7 +70,7 @@ class ProcessCluster:
         return "\n".join(self._lines)
 
     def start(self) -> None:
-        """Unless the process is running, starts it and waits until it serves. Raises ProcessFailedError."""
+        """Start the process and wait until it serves, unless it is running. Raises ProcessFailedError."""
         if self._process is not None:
             return
         command = [sys.executable, "-m", "lacuna", "up", "--no-console", "--data", str(self.data)]
@@ -109,15 +108,14 @@ class ProcessCluster:
         ready.set()
 
     def stop(self) -> None:
-        """Stops the process with SIGINT. Raises ProcessFailedError if it does not end cleanly within 60 seconds."""
+        """Stop the process with SIGINT. Raises ProcessFailedError if it does not end cleanly within 60 seconds."""
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
-        """Kills the process with SIGKILL."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Stops the process if it is running, then starts it on the same data and port."""
+        """Stop the process if it is running, and start it on the same data and port."""
         if self._process is not None:
             self.stop()
         self.start()

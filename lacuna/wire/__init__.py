@@ -1,1 +1,1 @@
-"""Kafka's protocol messages: typed values that are read from and written to bytes at each version."""
+"""Kafka's protocol messages as typed values, read from and written to bytes in each version."""

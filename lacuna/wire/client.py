@@ -1,7 +1,7 @@
-"""The client's side of a connection, without I/O: builds frames, parses the answers, and authenticates with SASL.
+"""The client side of a connection, without I/O: builds request frames, parses responses, and authenticates with SASL.
 
-A frame is a size (int32), followed by a header and a message that have this size together. A connection carries one
-request at a time.
+A frame is an int32 size followed by that many bytes, a header and a message. A connection carries one request at a
+time.
 """
 
 from collections.abc import Sequence
@@ -33,21 +33,19 @@ _API_VERSIONS_KEY: Final = 18
 
 
 class NoAnswerError(Exception):
-    """The server sent something other than an answer to the request. The connection must be closed."""
+    """The server sent something other than a response to the request. The connection must be closed."""
 
 
 class SizeError(NoAnswerError):
-    """The size of the answer is impossible or larger than allowed. The usual cause is a server that speaks another
-    protocol.
-    """
+    """The response has an impossible or excessive size, usually because the server speaks another protocol."""
 
     def __init__(self, size: int) -> None:
-        super().__init__(f"its answer claims {size} bytes, which is not possible")
+        super().__init__(f"its response claims to have {size} bytes, which is impossible")
         self.size = size
 
 
 class MechanismNotEnabledError(SaslError):
-    """The server does not support the mechanism. `enabled` lists the mechanisms that it supports."""
+    """The server does not support the SASL mechanism. `enabled` lists those that it does support."""
 
     def __init__(self, enabled: Sequence[str]) -> None:
         super().__init__("the server does not support the SASL mechanism")
@@ -59,11 +57,11 @@ class NoSaslError(SaslError):
 
 
 class CredentialsRefusedError(SaslError):
-    """The server rejected the credentials; the text of the error is the server's reason."""
+    """The server rejected the credentials. The message is the server's reason."""
 
 
 class ClientFrames:
-    """Frames the requests on one connection, and splits the received bytes into answers."""
+    """Frames the requests on one connection, and splits the received bytes into responses."""
 
     def __init__(self, client_id: bytes) -> None:
         self._client_id = client_id
@@ -76,15 +74,15 @@ class ClientFrames:
         self.missing = _SIZE.size
 
     def request(self, form: Message[Q], version: int, request: Q, most_bytes: int) -> bytes:
-        """Return the frame of a request whose answer has at most `most_bytes` bytes.
+        """Return the frame of a request whose response may have at most `most_bytes` bytes.
 
-        Raises UnicodeEncodeError for text that is not UTF-8.
+        Raises UnicodeEncodeError for text that cannot be encoded as UTF-8.
         """
         self._correlation_id += 1
         self._most_bytes = most_bytes
         # The header of a flexible version ends with its tagged fields: a single zero byte, since it has none.
         tags = bytes(form.is_flexible(version))
-        # That of the answer too, except for ApiVersions: its client does not know yet what the server understands.
+        # So does the response's header, except in ApiVersions, as its client does not know the server's versions yet.
         is_plain = form.api_key == _API_VERSIONS_KEY
         self._answer_header = _CORRELATION_BYTES + (0 if is_plain else len(tags))
         header = _HEADER.pack(form.api_key, version, self._correlation_id, len(self._client_id))
@@ -92,9 +90,10 @@ class ClientFrames:
         return _SIZE.pack(len(payload)) + payload
 
     def take(self, part: Buffer) -> memoryview | None:
-        """Take the next `missing` bytes. Return the message in an answer once it is complete. Raises NoAnswerError.
+        """Take the next `missing` bytes. Once the response is complete, return its message as a read-only view of
+        `part`.
 
-        The message is a read-only view of `part`.
+        Raises NoAnswerError.
         """
         self.awaits_size = not self.awaits_size
         if not self.awaits_size:
@@ -110,7 +109,7 @@ class ClientFrames:
 
 
 class Ask(Protocol):
-    """Send a request in a version of the message `form`. Return the response, decoded as the message `answer`."""
+    """A function that sends a request in a version of `form`, and returns the response, decoded as `answer`."""
 
     async def __call__(
         self, form: Message[Q], answer: Message[R], version: int, request: Q, /
@@ -118,7 +117,7 @@ class Ask(Protocol):
 
 
 async def authenticate(ask: Ask, credentials: Credentials) -> None:
-    """Authenticate a new connection by exchanging SASL tokens (KIP-152).
+    """Authenticate a new connection with SASL (KIP-152).
 
     Raises SaslError and its subclasses, and the errors of `ask`.
     """

@@ -1,12 +1,12 @@
-"""Writes `lacuna.wire.messages` and `.records` from Kafka's definitions: `python -m lacuna.wire.generator`.
+"""Generates `lacuna.wire.messages` and `.records` from Kafka's definitions: `python -m lacuna.wire.generator`.
 
-The jar of kafka-clients holds a JSON file for each message (github.com/apache/kafka, clients/src/main/resources,
-Apache-2.0). Versions that KAFKA no longer has come from BEFORE_KAFKA_4, the last release that had them; a field that
-exists only in these versions keeps its place among the fields. Maven downloads the jars, and ruff formats the output.
+The kafka-clients jar contains a JSON file for each message (github.com/apache/kafka, clients/src/main/resources,
+Apache-2.0). Versions that KAFKA has dropped are taken from BEFORE_KAFKA_4, the last release that had them; fields that
+exist only in these versions keep their place. Maven downloads the jars, and ruff formats the output.
 
-To generate the messages of another API, add its name to APIS and run this module. RECORDS has the kinds of records in
-Kafka's internal topics. Each has definitions of its key and its value. In these definitions, `api_key` is the version
-of the key.
+To generate the messages of another API, add its name to APIS and run this module. RECORDS lists the kinds of records in
+Kafka's internal topics. For each kind, there is a definition of the key and one of the value, in which `api_key` is the
+version of the key.
 """
 
 import json
@@ -118,7 +118,7 @@ RECORDS: Final = {
     ),
     "kafka-transaction-coordinator": ("TransactionLog",),
 }
-#: Requests that must not be followed by other bytes, which would be records that are neither stored nor requested.
+#: Requests that no bytes may follow. In these, they could be records or partitions that would silently be ignored.
 EXACT: Final = ("FetchRequest", "ProduceRequest")
 MESSAGES: Final = Path(__file__).parent / "messages"
 RECORD_MESSAGES: Final = Path(__file__).parent / "records.py"
@@ -126,7 +126,7 @@ RECORD_MESSAGES: Final = Path(__file__).parent / "records.py"
 _COMMENT: Final = re.compile(r"^\s*//.*$", re.MULTILINE)
 _WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
-#: The default of each of Kafka's types, if the definition has none. Their names in lacuna.wire.layout have a capital.
+#: The defaults of Kafka's types, for fields without one. In lacuna.wire.layout, the types' names are capitalized.
 _DEFAULTS: Final = {
     "bool": "False",
     "int8": "0",
@@ -159,14 +159,14 @@ Definition = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A range of versions, including both ends; `last` is None if it has no end."""
+    """A range of versions, including both ends. `last` is None if it has no end."""
 
     first: int
     last: int | None
 
     @classmethod
     def of(cls, text: str) -> "Versions":
-        """Parse a range in Kafka's form: "3", "0-4" or "2+"."""
+        """Parse a range in Kafka's notation: "3", "0-4" or "2+"."""
         if text.endswith("+"):
             return cls(int(text[:-1]), None)
         first, _, last = text.partition("-")
@@ -177,7 +177,7 @@ class Versions:
 class Part:
     """One class of a generated module: its name, and its fields as Kafka defines them.
 
-    `structs` maps each field that is a struct or an array of structs to the name of the struct's class.
+    `structs` maps the fields that are structs or arrays of structs to the names of the structs' classes.
     """
 
     name: str
@@ -187,15 +187,15 @@ class Part:
 
 @dataclass(slots=True)
 class Module:
-    """The contents of one generated file: the parts of a request and a response, inner ones first."""
+    """The contents of a generated file: the parts of a request and a response, inner ones first."""
 
     parts: list[Part] = field(default_factory=list)
 
     def add(self, name: str, fields: Sequence[Definition], commons: Definition, owner: str) -> str:
         """Add a struct and the structs inside it, and return the name of the struct's class.
 
-        `commons` has the message's shared structs, by name. If a different struct already has the name, the new name is
-        prefixed with `owner`, the message's name.
+        `commons` contains the message's shared structs by name. If a different struct already has the name, `owner`,
+        the message's name, is put in front of it.
         """
         structs = {
             each["name"]: self.add(
@@ -216,23 +216,23 @@ class Module:
 
 
 def snake(name: str) -> str:
-    """Convert CamelCase to snake_case."""
     return _WORD_START.sub("_", name).lower()
 
 
 def attribute(each: Definition) -> str:
-    """Return a field's Python name. A name that would hide a method of tuples, such as `index`, gets an underscore."""
+    """Return a field's Python name. An underscore is added to names that would hide a method of tuples, such as
+    `index`.
+    """
     name = snake(each["name"])
     return f"{name}_" if name in dir(tuple) else name
 
 
 def element(kind: str) -> str:
-    """Return the type of an array's elements, or the type itself if it is not an array."""
     return kind.removeprefix("[]")
 
 
 def is_same(part: Part, fields: Sequence[Definition], structs: Mapping[str, str]) -> bool:
-    """Whether a part has the same layout as these fields, regardless of their descriptions."""
+    """Whether a part has the same layout as these fields, whatever their descriptions say."""
     return part.structs == structs and _layout(part.fields) == _layout(fields)
 
 
@@ -241,14 +241,13 @@ def _layout(fields: Sequence[Definition]) -> list[Definition]:
 
 
 def is_struct(kind: str) -> bool:
-    """Whether a type, or the type of an array's elements, is a struct."""
     return element(kind) not in _DEFAULTS
 
 
 def bring_jar(version: str, folder: Path, name: str = "kafka-clients") -> Path:
     """Download one of Kafka's jars from Maven Central to `folder`, and return its path.
 
-    Raises SystemExit without Maven, and CalledProcessError if the download fails.
+    Raises SystemExit if Maven is not installed, and CalledProcessError if the download fails.
     """
     maven = shutil.which("mvn")
     if maven is None:
@@ -259,7 +258,7 @@ def bring_jar(version: str, folder: Path, name: str = "kafka-clients") -> Path:
 
 
 def definition(jar: zipfile.ZipFile, name: str) -> Definition:
-    """Read a message's definition from the jar. Raises KeyError if the jar does not have the message."""
+    """Read a message's definition from the jar. Raises KeyError if the jar has none."""
     text = jar.read(f"common/message/{name}.json").decode()
     found: Definition = json.loads(_COMMENT.sub("", text))
     return found
@@ -281,13 +280,13 @@ def of_all_versions(
 
 
 def is_preview(request: Definition) -> bool:
-    """Whether a request has only one version, and that version has not been released."""
+    """Whether a request has only one version, which has not been released."""
     valid = Versions.of(request["validVersions"])
     return valid.first == valid.last and bool(request.get("latestVersionUnstable"))
 
 
 def joined(new: Definition, old: Definition) -> Definition:
-    """Return `new` extended to the earlier versions that only `old` has."""
+    """Return `new`, extended by the earlier versions that only `old` has."""
     valid, before = Versions.of(new["validVersions"]), Versions.of(old["validVersions"])
     if before.first >= valid.first:
         return new
@@ -299,7 +298,7 @@ def joined(new: Definition, old: Definition) -> Definition:
 
 
 def joined_fields(new: Sequence[Definition], old: Sequence[Definition]) -> list[Definition]:
-    """Return the fields of `new`, and insert each field that only `old` has at the place that it has in `old`."""
+    """Return the fields of `new` and those that only `old` has, each in its place."""
     found = list(new)
     place = 0
     for each in old:
@@ -317,7 +316,7 @@ def joined_fields(new: Sequence[Definition], old: Sequence[Definition]) -> list[
 
 
 def of_valid_versions(message: Definition) -> Definition:
-    """Return a message without what exists only in versions before its first valid version."""
+    """Return a message without the parts that exist only before its first valid version."""
     first = Versions.of(message["validVersions"]).first
     return {**message, "fields": _since(first, message["fields"])}
 
@@ -342,7 +341,7 @@ def _is_used(first: int, versions: str) -> bool:
 
 
 def with_buffers(fields: Sequence[Definition]) -> list[Definition]:
-    """Return a response's fields, with records as buffers so that they are written without being copied."""
+    """Return a response's fields, with records as buffers, which are written without being copied."""
     return [
         each
         | ({"type": "buffers"} if each["type"] == "records" else {})
@@ -352,7 +351,6 @@ def with_buffers(fields: Sequence[Definition]) -> list[Definition]:
 
 
 def module_text(title: str, bodies: Iterable[str]) -> str:
-    """Return the unformatted source of a module."""
     body = "\n\n".join(bodies)
     return (
         f'"""{title}. Written by lacuna.wire.generator, not by hand."""\n{imports(body)}\n{body}\n'
@@ -360,7 +358,7 @@ def module_text(title: str, bodies: Iterable[str]) -> str:
 
 
 def body_text(apis: Sequence[tuple[Definition, Definition]]) -> str:
-    """Return the classes and messages for requests and their responses, or for a record's key and value."""
+    """Return the classes and messages for requests and responses, or for the keys and values of records."""
     module = Module()
     for message in chain.from_iterable(apis):
         commons = {each["name"]: each["fields"] for each in message.get("commonStructs", ())}
@@ -372,7 +370,6 @@ def body_text(apis: Sequence[tuple[Definition, Definition]]) -> str:
 
 
 def imports(body: str) -> str:
-    """Return the import lines that a module with this body needs."""
     ours = ("In", "Message", "ZERO_UUID", "messages", *map(str.capitalize, _DEFAULTS))
     modules = {
         "collections.abc": ("Sequence",),
@@ -389,14 +386,12 @@ def imports(body: str) -> str:
 
 
 def class_lines(part: Part) -> Iterator[str]:
-    """Yield the lines of a part's named tuple."""
     yield f"class {part.name}(NamedTuple):"
     for each in part.fields:
         yield f"    {attribute(each)}: {annotation(part, each)} = {default(part, each)}"
 
 
 def annotation(part: Part, each: Definition) -> str:
-    """Return the type annotation of a field."""
     kind = element(each["type"])
     shape = part.structs[each["name"]] if is_struct(kind) else kind.capitalize()
     if kind != each["type"]:
@@ -408,7 +403,7 @@ def annotation(part: Part, each: Definition) -> str:
 
 
 def default(part: Part, each: Definition) -> str:
-    """Return the source of a field's default, which is the field's value in versions that lack it."""
+    """Return the source of a field's default, which is the field's value in versions without it."""
     kind, given = each["type"], each.get("default", "")
     if given in ("null", None):
         return "None"
@@ -424,7 +419,7 @@ def default(part: Part, each: Definition) -> str:
 
 
 def message_texts(request: Definition, response: Definition) -> list[str]:
-    """Return the statements that create a request's and a response's messages from their classes.
+    """Return the statements that create the messages of a request and its response from their classes.
 
     There is a single statement if both have the same versions.
     """
@@ -441,7 +436,6 @@ def message_texts(request: Definition, response: Definition) -> list[str]:
 
 
 def message_arguments(message: Definition) -> str:
-    """Return the arguments that describe all versions of a message."""
     valid, flexible = Versions.of(message["validVersions"]), message["flexibleVersions"]
     first = None if flexible == "none" else Versions.of(flexible).first
     versions = f"versions=({valid.first}, {valid.last})"
@@ -449,7 +443,7 @@ def message_arguments(message: Definition) -> str:
 
 
 def arguments(part: Part, each: Definition) -> Iterator[str]:
-    """Yield the arguments of `In` for a field. Raises ValueError if the field may be null only up to some version."""
+    """Yield the arguments of `In` for a field. Raises ValueError if null is allowed only up to some version."""
     versions = Versions.of(each.get("versions", "0+"))
     if versions.first:
         yield f"since={versions.first}"
@@ -482,7 +476,7 @@ def write(jars: Iterable[Path], folder: Path) -> None:
 
 
 def write_records(jars: Mapping[str, Path], file: Path) -> None:
-    """Write a formatted file with all RECORDS. `jars` has KAFKA's jars, by the names used in RECORDS."""
+    """Write a formatted file with all RECORDS. `jars` maps the names used in RECORDS to KAFKA's jars."""
     bodies = []
     for name, kinds in RECORDS.items():
         with zipfile.ZipFile(jars[name]) as jar:
@@ -499,7 +493,7 @@ def _tidy(written: Path) -> None:
 
 
 def main() -> int:
-    """Download the jars and write the messages and records; return 0."""
+    """Download the jars and write the messages and records. Return 0."""
     with tempfile.TemporaryDirectory(prefix="kafka-clients-") as folder:
         jars = [bring_jar(version, Path(folder)) for version in (KAFKA, BEFORE_KAFKA_4)]
         write(jars, MESSAGES)

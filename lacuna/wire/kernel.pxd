@@ -106,7 +106,7 @@ cdef extern from *:
         }
     }
 
-    /* An instance of a named tuple, filled field by field. */
+    /* Return an instance of a named tuple whose fields are still to be set. */
     static inline PyObject *lacuna_new_row(PyObject *make, Py_ssize_t count)
     {
         return ((PyTypeObject *)make)->tp_alloc((PyTypeObject *)make, count);
@@ -120,7 +120,7 @@ cdef extern from *:
         Py_XDECREF(old);
     }
 
-    /* The field that a keyword names, -1 where there is none: both are interned, almost always. */
+    /* Return the index of the field that a keyword names, or -1. Both strings are almost always interned. */
     static Py_ssize_t lacuna_field_named(PyObject *fields, PyObject *name)
     {
         Py_ssize_t count = PyTuple_GET_SIZE(fields);
@@ -134,7 +134,7 @@ cdef extern from *:
         return -1;
     }
 
-    /* A named tuple from the arguments of a call of its class, which says so: tp_vectorcall. */
+    /* Return a named tuple with the arguments of a call to its class, whose tp_vectorcall this is. */
     static PyObject *lacuna_make_row(
         PyObject *make, PyObject *const *given, size_t flags, PyObject *names)
     {
@@ -176,7 +176,7 @@ cdef extern from *:
         return row;
     }
 
-    /* Lets other threads run: whoever waits for the interpreter's lock gets it. */
+    /* Let a thread that is waiting for the interpreter's lock run. */
     static void lacuna_breathe(void)
     {
         PyThreadState *state = PyEval_SaveThread();

@@ -2,12 +2,12 @@
 # cython: initializedcheck=False, warn.unreachable=False
 """Reads and writes messages according to plans.
 
-A plan describes the bytes of one struct at one version. It has a code for each field of a named tuple, in order.
-`lacuna.wire.layout` makes plans. Cython compiles this module, or Python interprets it; `kernel.pyi` has the types for
-callers. Every length is compared with the remaining bytes before memory is allocated for it. An array of more than
-LONGEST_ARRAY elements and a struct of more than MOST_TAGS tagged fields are malformed, as in Kafka. While the kernel
-reads or writes a long array, it lets other threads run from time to time, so a message may be read or written in a
-thread.
+A plan, made by `lacuna.wire.layout`, describes the bytes of one struct in one version. It has a code for each field of
+a named tuple, in order. Cython compiles this module, or Python interprets it; `kernel.pyi` has the types for callers.
+
+Every length is compared with the remaining bytes before memory is allocated for it. As in Kafka, an array of more than
+LONGEST_ARRAY elements is malformed, and so is a struct with more than MOST_TAGS tagged fields. In a long array, the
+kernel lets other threads run from time to time, so messages may be read and written in threads.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _MOST_TAGS = cython.declare(cython.Py_ssize_t, MOST_TAGS)
 _LONGEST_ARRAY = cython.declare(cython.Py_ssize_t, LONGEST_ARRAY)
 # Other threads may run after this many elements of an array; a power of two minus one.
 _BREATH = cython.declare(cython.Py_ssize_t, 1023)
-# A size, and a header without a client id.
+# The size of the smallest frame: its size field, and a header without a client id.
 _LEAST_FRAME = cython.declare(cython.Py_ssize_t, 14)
 _MAX_SHIFT = cython.declare(cython.int, 28)
 _FIRST_ROOM = cython.declare(cython.Py_ssize_t, 256)
@@ -92,13 +92,13 @@ _NUMBERS = tuple(struct.Struct(f">{form}") for form in _FORMATS)
 @cython.final
 @cython.cclass
 class Plan:
-    """How one struct is read and written at one version.
+    """How one struct is read and written in one version.
 
-    All sequences have one entry for each field of the named tuple `make`. `codes` has ABSENT for fields that the
-    version lacks and for tagged fields; `tag_codes` has the codes of the tagged fields. `inner` has the plan of a field
-    that is a struct or an array of structs, otherwise None. `least` has the smallest number of bytes that one element
-    of the field can take. `tags` maps each tag to its field's index. `error_at` is the index of the error code, or -1
-    if there is none. `steps` is for the interpreted form (see _steps).
+    All sequences have one entry for each field of the named tuple `make`. `codes` contains ABSENT for tagged fields and
+    for fields that the version does not have; `tag_codes` contains the codes of tagged fields. `inner` contains the
+    plan of a field that is a struct or an array of structs, otherwise None. `least` contains the minimum size in bytes
+    of one element of the field. `tags` maps each tag to its field's index. `error_at` is the index of the error code,
+    or -1 if there is none. `steps` is for the interpreted form (see _steps).
     """
 
     make: object
@@ -146,7 +146,7 @@ class Plan:
 class _Source:
     """The bytes of a message, and the position of the next byte to read.
 
-    `elements` counts the array elements and tagged fields read so far; at most `most` are allowed.
+    `elements` counts the array elements and tagged fields read so far, and must not exceed `most`.
     """
 
     body: object
@@ -170,9 +170,9 @@ class _Source:
 @cython.final
 @cython.cclass
 class _Target:
-    """A buffer that grows as it is written. `parts` has the buffers to send before this one, or is None.
+    """A buffer that grows as it is written. `parts` contains the buffers to send before it, or is None.
 
-    `errors` has the written error codes other than 0, or is None if there are none.
+    `errors` contains the error codes other than 0 that were written, or is None if there were none.
     """
 
     parts: list
@@ -200,9 +200,9 @@ class _Target:
 @cython.final
 @cython.cclass
 class Encoded:
-    """Already encoded elements, which can be the value of an array field in place of a sequence.
+    """Elements that have already been encoded, for use as the value of an array field.
 
-    There are `count` elements in `buffers`, which have `size` bytes in all.
+    `buffers` contain `count` elements in a total of `size` bytes.
     """
 
     count = cython.declare(cython.Py_ssize_t, visibility="public")
@@ -220,10 +220,10 @@ class Encoded:
 class Codec:
     """Reads and writes all versions of one message.
 
-    `plan_of(version)` makes a version's plan. It is called once for each version, and raises an error for an unknown
-    one. With `is_exact`, no bytes may follow the end of the message. `elements` is the number of array elements in the
-    message last read. `errors` has the error codes other than 0 in the message last written, or is None if there are
-    none.
+    `plan_of(version)` makes the plan of a version. It is called once for each, and raises an error for an unknown
+    version. With `is_exact`, no bytes may follow the end of the message. `elements` is the number of array elements in
+    the message last read. `errors` contains the error codes other than 0 in the message last written, or is None if
+    there were none.
     """
 
     elements = cython.declare(cython.Py_ssize_t, visibility="public")
@@ -244,9 +244,9 @@ class Codec:
     def read(
         self, body: memoryview, version: cython.int, most: cython.Py_ssize_t = MOST_ELEMENTS
     ) -> object:
-        """Read the message at the beginning of `body`, which is contiguous. Raises MalformedMessage.
+        """Read the message at the beginning of `body`, a contiguous view. Raises MalformedMessage.
 
-        The message's arrays may have at most `most` elements in all.
+        The message's arrays may have a total of `most` elements.
         """
         plan: Plan = _plan(self, version)
         source: _Source = _Source(body, most)
@@ -264,15 +264,15 @@ class Codec:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def buffers(self, message: object, version: cython.int) -> tuple:
-        """Like `write`, but return a tuple of buffers. Buffers held by the message are not copied."""
+        """Like `write`, but return a tuple of buffers, which includes buffers in the message without copying them."""
         return _written(self, message, version)
 
     def add_elements(
         self, before: object, elements: object, version: cython.int, path: tuple
     ) -> Encoded:
-        """Write elements of the array to which `path`, a sequence of field names, leads.
+        """Encode elements of the array that `path`, a sequence of field names, leads to.
 
-        Return the elements, appended to those in `before` if it is given.
+        Return them together with the elements in `before`, if given, which precede them.
         """
         encoded: Encoded = Encoded() if before is None else before
         plan: Plan = _plan(self, version)
@@ -293,7 +293,7 @@ class Codec:
 
 @cython.cfunc
 def _written(codec: Codec, message: object, version: cython.int) -> tuple:
-    """Write a message, to the previous message's buffer if that is free: a new buffer takes as long as a few fields."""
+    """Write a message, reusing the previous message's buffer if it is free: a new one takes as long as a few fields."""
     target: _Target = codec.spare
     codec.spare = None
     # When interpreted, another thread might run between these two lines.
@@ -322,7 +322,7 @@ def _plan(codec: Codec, version: cython.int) -> Plan:
 
 
 def hasten(make: type, defaults: tuple) -> None:
-    """Let calls to a named tuple's class run in C if the kernel is compiled. `defaults` has the fields' defaults."""
+    """Let calls to a named tuple's class run in C if the kernel is compiled. `defaults` are the fields' defaults."""
     if cython.compiled:
         make._defaults = defaults
         set_maker(make)  # noqa: F821 - kernel.pxd
@@ -334,12 +334,12 @@ def hasten(make: type, defaults: tuple) -> None:
 def cut(
     data: memoryview, most: cython.Py_ssize_t, header_versions: dict, make: type
 ) -> tuple[list, cython.Py_ssize_t]:
-    """Copy the framed requests at the beginning of `data`, and return them and their end.
+    """Copy the framed requests at the beginning of `data`. Return them, and the position where they end.
 
-    Cutting ends before a frame that is incomplete or has more than `most` bytes, and before an unusual frame. A
-    frame is unusual if its version is not in `header_versions` (by api key << 16 | version), if its header has tagged
-    fields, or if clients do not send such frames. `make` is a named tuple of the api key, the version, the correlation
-    id, the client id, the header's version, the body as a view, and the frame's size in bytes.
+    This stops before a frame that is incomplete or larger than `most` bytes, and before one that needs special
+    treatment: its version is not in `header_versions` (by api key << 16 | version), its header has tagged fields, or no
+    client sends such frames. `make` is a named tuple of the api key, the version, the correlation id, the client id,
+    the header's version, the body as a view, and the frame's size in bytes.
     """
     frames: list = []
     at: cython.Py_ssize_t = 0
@@ -397,7 +397,7 @@ def _copied(source: _Source, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> 
 
 @cython.cfunc
 def _text(source: _Source, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> object:
-    """Decode a string. Invalid UTF-8 becomes U+FFFD, as in Kafka, since some clients send any bytes as metadata."""
+    """Decode a string. As in Kafka, invalid UTF-8 becomes U+FFFD, since some clients send arbitrary metadata."""
     if cython.compiled:
         return PyUnicode_DecodeUTF8(  # noqa: F821 - kernel.pxd
             cython.cast(cython.p_char, source.data + at), size, b"replace"
@@ -460,7 +460,6 @@ def _is_null_struct(source: _Source) -> cython.int:
 
 @cython.cfunc
 def _read_text(plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Source) -> object:
-    """Read a string, bytes, records or buffers."""
     kind: cython.int = code & _KIND
     size: cython.longlong = _read_length(plan, i, code, source)
     at: cython.Py_ssize_t = source.at
@@ -478,7 +477,7 @@ def _read_text(plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Sour
         return view if kind == _RECORDS else (view,) if size else ()
     if size > _MAX_STRING:
         raise MalformedMessage(
-            f"{_named(plan, i)} has {size} bytes; a string may have {LONGEST_STRING} at most"
+            f"{_named(plan, i)} has {size} bytes; a string may have at most {LONGEST_STRING}"
         )
     return _text(source, at, size)
 
@@ -488,7 +487,6 @@ def _read_text(plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Sour
 def _read_length(
     plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Source
 ) -> cython.longlong:
-    """Read the length of a string, bytes or an array. The length is -1 for a null, if null is allowed."""
     length: cython.longlong
     if code & _COMPACT:
         length = _read_uvarint(source) - 1
@@ -547,7 +545,7 @@ def _read_elements(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _read_tags(plan: Plan, row: object, source: _Source) -> cython.int:
-    """Read the tagged fields that the layout knows, and skip the others, as KIP-482 requires."""
+    """Read the known tagged fields, and skip the others, as KIP-482 requires."""
     end: cython.Py_ssize_t
     i: cython.Py_ssize_t
     size: cython.longlong
@@ -579,7 +577,6 @@ def _read_tags(plan: Plan, row: object, source: _Source) -> cython.int:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _read_uvarint(source: _Source) -> cython.longlong:
-    """Read an unsigned varint of at most five bytes."""
     value: cython.longlong = 0
     shift: cython.int = 0
     byte: cython.longlong
@@ -734,7 +731,6 @@ def _write_text(
 def _write_buffers(
     plan: Plan, i: cython.Py_ssize_t, code: cython.int, buffers: object, target: _Target
 ) -> cython.int:
-    """Add first the bytes written so far and then the buffers to the parts of the message."""
     size: cython.Py_ssize_t = 0
     for buffer in buffers:
         size += len(buffer)
@@ -749,7 +745,6 @@ def _write_buffers(
 
 @cython.cfunc
 def _taken(target: _Target) -> bytes:
-    """Remove and return the bytes written so far."""
     if cython.compiled:
         taken = PyBytes_FromStringAndSize(  # noqa: F821 - kernel.pxd
             cython.cast(cython.p_char, target.data), target.at
@@ -766,7 +761,7 @@ def _taken(target: _Target) -> bytes:
 def _check_string(plan: Plan, i: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
     if size > _MAX_STRING:
         raise ValueError(
-            f"{_named(plan, i)} has {size} bytes; a string may have {LONGEST_STRING} at most"
+            f"{_named(plan, i)} has {size} bytes; a string may have at most {LONGEST_STRING}"
         )
     return 0
 
@@ -776,7 +771,6 @@ def _check_string(plan: Plan, i: cython.Py_ssize_t, size: cython.Py_ssize_t) -> 
 def _write_length(
     plan: Plan, i: cython.Py_ssize_t, code: cython.int, length: cython.longlong, target: _Target
 ) -> cython.int:
-    """Write the length of a string, bytes or an array; -1 means null."""
     if length < 0 and not code & _NULLABLE:
         raise ValueError(f"{_named(plan, i)} is null, which is not allowed")
     if code & _COMPACT:
@@ -823,7 +817,6 @@ def _write_elements(
 def _write_encoded(
     plan: Plan, i: cython.Py_ssize_t, code: cython.int, encoded: Encoded, target: _Target
 ) -> cython.int:
-    """Add first the bytes written so far and then the elements to the parts of the message."""
     _write_length(plan, i, code, encoded.count, target)
     if target.parts is None:
         target.parts = []
@@ -835,7 +828,6 @@ def _write_encoded(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _write_tags(plan: Plan, row: tuple, target: _Target) -> cython.int:
-    """Write the tagged fields whose values differ from their defaults."""
     i: cython.Py_ssize_t
     said: cython.int = 0
     for i in plan.tags.values():
@@ -894,7 +886,6 @@ def _write_uvarint(value: cython.longlong, target: _Target) -> cython.int:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _make_room(target: _Target, size: cython.Py_ssize_t) -> cython.int:
-    """Make room for `size` more bytes. The size of the buffer at least doubles."""
     room: cython.Py_ssize_t = max(2 * target.room, target.at + size)
     data: cython.p_uchar = cython.cast(cython.p_uchar, PyMem_Realloc(target.data, room))  # noqa: F821
     if data == cython.NULL:
@@ -909,9 +900,9 @@ def _make_room(target: _Target, size: cython.Py_ssize_t) -> cython.int:
 if not cython.compiled:
 
     def _steps(codes: bytes) -> tuple:
-        """Return (first field, end, code, struct) for each run of numbers, and for each other field that is present.
+        """Return (first field, end, code, struct) for each run of numbers, and for each other field in the version.
 
-        A run is read and written by one call to its struct. For other fields, and for ids, the struct is None.
+        A run is read or written by one call to its struct. The struct is None for other fields, and for ids.
         """
         steps: list = []
         for i, code in enumerate(codes):

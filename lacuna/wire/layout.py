@@ -1,4 +1,4 @@
-"""Layouts of messages on the wire, as the modules of `lacuna.wire.messages` declare them.
+"""The layouts of messages on the wire, as declared by the modules of `lacuna.wire.messages`.
 
     class HeartbeatRequest(NamedTuple):
         group_id: String = ""
@@ -10,9 +10,9 @@
         HeartbeatRequest, HeartbeatResponse, api_key=12, versions=(0, 4), first_flexible=4
     )
 
-The annotations of a named tuple define its layout: the fields in the order in which they are sent, each with its kind
-and the versions that have it. Type checkers see only the Python type. If a version lacks a field, the field is read as
-the tuple's default and is not written. A plan for lacuna.wire.kernel is made once for each version that is used.
+The annotations of a named tuple define the layout: the fields in the order in which they are sent, each with its kind
+and the versions that contain it. Type checkers see only the Python types. In a version without a field, reading yields
+the tuple's default, and writing omits the field. Each version's plan for lacuna.wire.kernel is made on first use.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,10 +61,10 @@ _ARRAY_LENGTH: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """The versions that have a field: `since` to `until`, including both; None means no end.
+    """The versions that contain a field: `since` to `until`, including both; None means no end.
 
-    A field that may be null may be so from version `null_since` on, by default in all versions that have the field.
-    With a `tag`, it is a tagged field (KIP-482).
+    If the field may be null, it may be so from version `null_since`, by default in all versions that contain it. A
+    field with a `tag` is a tagged field (KIP-482).
     """
 
     since: int = 0
@@ -75,9 +75,9 @@ class In:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field(In):
-    """One field of a struct. `kind` is one of the kernel's kinds, or the Struct that the field holds.
+    """One field of a struct. `kind` is one of the kernel's kinds, or the field's Struct.
 
-    The other attributes are those of `In`, except that `null_since` is None if no version allows null.
+    The other attributes are those of `In`, but `null_since` is None if no version allows null.
     """
 
     kind: "int | Struct"
@@ -85,7 +85,6 @@ class Field(In):
 
     @classmethod
     def of(cls, hint: Any) -> "Field":
-        """Return the field with the annotation `hint`."""
         kind: int | Struct | None = None
         limits, is_array, may_be_null = In(), False, False
         while kind is None:
@@ -110,11 +109,9 @@ class Field(In):
         )
 
     def is_in(self, version: int) -> bool:
-        """Whether `version` has the field."""
         return self.since <= version and (self.until is None or version <= self.until)
 
     def code(self, version: int, is_flexible: bool) -> int:
-        """Return the kernel's code for the field in a version that has the field."""
         code = kernel.STRUCT if isinstance(self.kind, Struct) else self.kind
         if self.is_array:
             code |= kernel.ARRAY
@@ -124,8 +121,6 @@ class Field(In):
 
 
 class Struct:
-    """The layout of a named tuple."""
-
     __slots__ = ("defaults", "fields", "make")
 
     def __init__(self, make: Any) -> None:
@@ -158,7 +153,7 @@ class Struct:
         )
 
     def least(self, version: int, is_flexible: bool) -> int:
-        """Return the smallest number of bytes that the struct takes at `version`."""
+        """Return the minimum size of the struct in bytes in `version`."""
         fields = sum(
             _least(field, version, is_flexible)
             for field in self.fields
@@ -197,8 +192,8 @@ class Message(Generic[M]):
     """All versions of a request or a response.
 
     `read(body, version)` returns the message at the beginning of `body`, a contiguous view of bytes, or raises
-    MalformedMessage. A third argument limits the total number of elements in the message's arrays. `write(message,
-    version)` returns the bytes of a message, without fields that the version lacks. `buffers(message, version)` returns
+    MalformedMessage; a third argument limits the total number of elements in its arrays. `write(message, version)`
+    returns the bytes of a message, without the fields that are not in the version. `buffers(message, version)` returns
     the same as a sequence of buffers, without copying records. Both raise OverflowError, TypeError or ValueError for a
     value that does not fit. All three raise KeyError for an unknown version.
     """
@@ -217,7 +212,7 @@ class Message(Generic[M]):
         first_flexible: int | None,
         is_exact: bool = False,
     ) -> None:
-        """`versions` has the first and last version. With `is_exact`, bytes after the end make a message malformed."""
+        """`versions` are the first and the last. With `is_exact`, bytes after the end make a message malformed."""
         #: `codec.errors` has the error codes in the message last written.
         self.codec = codec = kernel.Codec(self._plan, versions[1], is_exact)
         self.is_exact = is_exact
@@ -230,7 +225,7 @@ class Message(Generic[M]):
         self.buffers = codec.buffers
 
     def is_flexible(self, version: int) -> bool:
-        """Whether `version` has compact lengths and tagged fields (KIP-482), also in its header."""
+        """Whether `version` has compact lengths and tagged fields (KIP-482), including those in its header."""
         return self.first_flexible is not None and version >= self.first_flexible
 
     def _plan(self, version: int) -> kernel.Plan:

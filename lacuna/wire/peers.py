@@ -1,4 +1,4 @@
-"""Lacuna's own messages, in the format of Kafka's: those between agents, and those that Lacuna's tools send."""
+"""Lacuna's own messages in Kafka's format: those between agents, and those that Lacuna's tools send."""
 
 from typing import Final, NamedTuple
 
@@ -11,9 +11,9 @@ OWN_KEYS: Final = frozenset({READ_CHUNK_KEY, ASK_CONTROL_KEY})
 
 
 class ReadChunkRequest(NamedTuple):
-    """A request for `size` bytes from `position` on of the segment `sequence` of a lease, in the cluster's bucket.
+    """A request for `size` bytes at `position` of the segment `sequence` of a lease, in the cluster's bucket.
 
-    `peer_secret` is the secret that the control plane has sent to its agents.
+    `peer_secret` is the secret that the agents have received from the control plane.
     """
 
     peer_secret: Bytes = b""
@@ -24,7 +24,7 @@ class ReadChunkRequest(NamedTuple):
     size: Int32 = 0
 
     def __repr__(self) -> str:
-        """Return a representation without the secret, so that no log contains it."""
+        """Return a representation without the secret, which must not appear in any log."""
         return f"ReadChunkRequest({self[1:]})"
 
 

@@ -181,7 +181,7 @@ def test_up_keeps_records_at_the_url_of_a_store(
         (["--store=s3://a", "--bucket=b", "--print-config"], "--bucket and --store both name a place"),
         (["--store=s3://a", "--endpoint=http://h"], "write ?endpoint=… into its URL"),
         (["--store=memory:"], "would lose the records at the end and keep the journal: use --moto"),
-        (["--store=a"], "'a' is not the URL of an object store: write one of file:///FOLDER"),
+        (["--store=a"], "'a' is not the URL of an object store: use one of file:///FOLDER"),
         (["--moto", "--store=s3://a"], "leave --bucket, --endpoint and --store out"),
     ],
 )  # fmt: skip

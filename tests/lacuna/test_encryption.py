@@ -84,7 +84,7 @@ def test_an_encrypted_cluster_without_its_keys_or_with_others(data: Path, keys: 
         ForkedCluster(data).start()
     other = write_keys(keys.with_name("other.toml"), ["other"])
     other.write_text(other.read_text().replace("other", "first"))
-    with pytest.raises(ProcessFailedError, match="'first' is not the one with which"):
+    with pytest.raises(ProcessFailedError, match="'first' is not the key with this id"):
         ForkedCluster(data, [f"--encryption-keys={other}"]).start()
 
 
@@ -114,7 +114,7 @@ def test_a_cluster_is_encrypted_while_it_has_objects_that_are_not(
     with ForkedCluster(data, [PUT]) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["plain"])
         assert lacuna("metadata", "publish", "--data", str(data)).code == 0
-    with pytest.raises(ProcessFailedError, match='write plaintext = "read" into the file'):
+    with pytest.raises(ProcessFailedError, match='set plaintext = "read" in the file'):
         ForkedCluster(data, [f"--encryption-keys={keys}"]).start()
     write_keys(keys, ["first"], plaintext="read")
     with ForkedCluster(data, [f"--encryption-keys={keys}"]) as up:
@@ -145,7 +145,7 @@ def test_what_was_changed_in_the_bucket_is_not_sent_and_verify_says_where(
     with Cluster(data, store=with_keys(data, keys)) as cluster:
         report = lacuna("verify", "--no-spark", "--data", str(data))
         assert report.code == 1
-        assert "it differs from what was written there under this name" in report.out
+        assert "its bytes differ from those written under this name" in report.out
         with pytest.raises(AssertionError, match="INVALID_MSG"):
             clients.consume(cluster.bootstrap, "t", 2)
 
@@ -186,15 +186,15 @@ def test_a_journal_in_the_bucket_is_encrypted_too(
     [
         (["up", "--s3-sse=AES256"], "--s3-sse needs --bucket"),
         (["up", "--store=s3://b", "--s3-sse-kms-key-id=k"], "--s3-sse-kms-key-id needs --bucket"),
-        (["up", "--bucket=b", "--s3-sse=aes"], "sse is 'aes': choose AES256, aws:kms, aws:kms:dsse"),
-        (["up", "--bucket=b", "--s3-sse-kms-key-id=k"], "sse is '': choose AES256"),
+        (["up", "--bucket=b", "--s3-sse=aes"], "sse must be one of AES256, aws:kms, aws:kms:dsse, not 'aes'"),
+        (["up", "--bucket=b", "--s3-sse-kms-key-id=k"], "sse must be one of AES256, aws:kms, aws:kms:dsse, not ''"),
         (["agent", "--control=:1", "--store=s3://b", "--s3-sse=AES256"], "write ?sse=… into its URL"),
         (["up", "--encryption-keys=none.toml"], "none.toml, cannot be read: No such file"),
         (
             ["up", "--encryption-keys=keys", "--encryption-key-command=print"],
             "both name the keys: leave one of them out",
         ),
-        (["up", "--encryption-key-command=false"], "the command for the cluster's keys exited with status 1"),
+        (["up", "--encryption-key-command=false"], "the command that prints the cluster's keys exited with status 1"),
     ],
 )  # fmt: skip
 def test_options_that_cannot_work(refused: Refusal, arguments: list[str], message: str) -> None:

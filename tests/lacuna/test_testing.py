@@ -158,7 +158,7 @@ def test_what_does_not_run_says_so(tmp_path: Path) -> None:
     process = ProcessCluster(tmp_path / "d")
     with pytest.raises(RuntimeError, match=r"call start\(\) first"):
         process.kill()
-    with pytest.raises(ValueError, match="moto, store and open_store exclude each other"):
+    with pytest.raises(ValueError, match="moto, store and open_store are mutually exclusive"):
         Cluster(moto=True, open_store=no_store)
 
 

@@ -153,7 +153,7 @@ def test_text_that_is_not_utf_8_is_replaced_as_in_kafka(messages: Messages) -> N
             "FIND_COORDINATOR_REQUEST",
             3,
             b"\x81\x80\x02" + b"g" * 0x8000 + b"\0\0",
-            "FindCoordinatorRequest.key has 32768 bytes; a string may have 32767 at most",
+            "FindCoordinatorRequest.key has 32768 bytes; a string may have at most 32767",
         ),
         ("END_TXN_REQUEST", 0, b"\0\x01t", "the message ends early, after 3 bytes"),
     ],
@@ -264,7 +264,7 @@ def test_what_a_version_lacks_is_left_out_and_read_as_its_default(messages: Mess
             3,
             FindCoordinatorRequest(key="k" * 0x8000),
             ValueError,
-            "FindCoordinatorRequest.key has 32768 bytes; a string may have 32767 at most",
+            "FindCoordinatorRequest.key has 32768 bytes; a string may have at most 32767",
         ),
     ],
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """The object store: one Protocol, with implementations for S3, a directory and memory.
 
-`S3Store` is imported from `lacuna.logstore.objects.s3`, or opened by `open_store`: boto3 is slow to
-import.
+`S3Store` is not exported, because importing boto3 is slow: import it from `lacuna.logstore.objects.s3`, or call
+`open_store`.
 """
 
 from lacuna.logstore.objects.conditional import (

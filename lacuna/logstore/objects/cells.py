@@ -1,13 +1,13 @@
-"""The bytes of an encrypted object: cells, each of which can be read and checked independently.
+"""The stored form of an encrypted object: cells that can be read and checked independently.
 
     object = cell*            every cell but the last holds 65,536 bytes of the object
     cell   = prefix (48) | AES-256-GCM of its bytes | tag (16)
-    prefix = magic (6) | version (1) | flags (1: 1 in the last cell) | key id (16, filled up with zeros) | salt (24)
+    prefix = magic (6) | version (1) | flags (1: 1 in the last cell) | key id (16, padded with zeros) | salt (24)
 
-The salt is random. All cells of an object have the same salt, and each put uses a new one. An object's key is derived
-from the cluster's key, the salt and the object's name (HKDF-SHA256), so it is used for only one object. The nonce of a
-cell is its number, and the prefix of the cell is authenticated as well. This detects a changed byte, a misplaced cell,
-an object under another name, and a truncated object. The size of an object follows from its stored size.
+Each put uses a new random salt for all cells of its object. The object's key is derived from the cluster's key, the
+salt and the object's name (HKDF-SHA256), so no other object has it. The nonce of a cell is the cell's number, and the
+tag also authenticates the prefix. Changed bytes, misplaced cells, renamed objects and truncation are therefore all
+detected. The size of an object follows from its stored size.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ FindKey = Callable[[str], bytes]
 
 
 def is_encrypted(beginning: Part) -> bool:
-    """Whether an object that begins with these bytes, at least six, is encrypted."""
+    """Whether an object is encrypted, given at least its first six bytes."""
     return bytes(beginning[: len(_MAGIC)]) == _MAGIC
 
 
 def size_of(key: str, stored_size: int) -> int:
-    """Return the size of an object with `stored_size` stored bytes. Raises `DamagedObjectError` if no object has this
-    size.
+    """Return the size of an object that takes up `stored_size` bytes in the store.
+
+    Raises `DamagedObjectError` if no encrypted object can have that stored size.
     """
     whole, rest = divmod(stored_size, STORED_CELL_SIZE)
     least = _OVERHEAD + (whole > 0)  # only the last cell of an empty object is empty
@@ -62,9 +63,9 @@ def size_of(key: str, stored_size: int) -> int:
 def seal(
     key: str, parts: Sequence[Part], key_id: str, cluster_key: bytes, salt: bytes
 ) -> bytearray:
-    """Encrypt the object `key`, which is the concatenated parts, and return the bytes to store.
+    """Encrypt the object `key`, whose content is the concatenated parts, and return the bytes to store.
 
-    No two objects may have the same salt, which is `SALT_SIZE` random bytes.
+    `salt` is `SALT_SIZE` random bytes, and must be different for each object.
     """
     cipher = _cipher(cluster_key, salt, key)
     with memoryview(parts[0] if len(parts) == 1 else b"".join(parts)) as data:
@@ -82,16 +83,16 @@ def seal(
 
 
 def unseal(key: str, first: int, stored: Part, find_key: FindKey) -> tuple[bytearray, bool]:
-    """Decrypt consecutive cells of the object `key`, the first of which has the number `first`.
+    """Decrypt consecutive cells of the object `key`, starting with cell number `first`.
 
-    Return their bytes, and whether the last of them is the object's last cell. Raises `DamagedObjectError`, and the
-    error of `find_key` for an unknown key id.
+    Return the plaintext, and whether it ends with the object's last cell. Raises `DamagedObjectError`, or whatever
+    `find_key` raises for an unknown key id.
     """
     begins = range(0, len(stored), STORED_CELL_SIZE)
     if not begins:
-        raise _damaged(key, first, "no bytes of it are stored")
+        raise _damaged(key, first, "its stored form is empty")
     if len(stored) - begins[-1] < _OVERHEAD:
-        raise _damaged(key, first + len(begins) - 1, "it is not encrypted, or was cut off")
+        raise _damaged(key, first + len(begins) - 1, "it is not encrypted, or has been truncated")
     data = grow(bytearray(), len(stored) - len(begins) * _OVERHEAD)
     is_last = False
     with memoryview(stored) as cells, memoryview(data) as out:
@@ -104,7 +105,7 @@ def unseal(key: str, first: int, stored: Part, find_key: FindKey) -> tuple[bytea
                 raise _damaged(key, first + number, "bytes follow the last cell")
             if prefix[:7] != beginning[:7] or prefix[8:] != beginning[8:]:
                 raise _damaged(
-                    key, first + number, "its beginning differs from that of the previous cell"
+                    key, first + number, "the cell's prefix differs from the previous cell's"
                 )
             part = out[number * CELL_SIZE : (number + 1) * CELL_SIZE]
             _decrypt(key, first + number, cipher, prefix, cell[_PREFIX.size :], part)
@@ -115,17 +116,16 @@ def unseal(key: str, first: int, stored: Part, find_key: FindKey) -> tuple[bytea
 
 
 def unseal_all(key: str, stored: Part, find_key: FindKey) -> bytearray:
-    """Decrypt a whole object. Raises the errors of `unseal`."""
+    """Decrypt a whole object. Raises the same errors as `unseal`."""
     data, is_whole = unseal(key, 0, stored, find_key)
     if not is_whole:
         raise DamagedObjectError(
-            key, len(data), 0, "its last cells are missing because it was cut off"
+            key, len(data), 0, "it has been truncated, and its last cells are missing"
         )
     return data
 
 
 def _opened(key: str, number: int, prefix: bytes, find_key: FindKey) -> AESGCM:
-    """Return the cipher for an object whose cells have this prefix."""
     if not is_encrypted(prefix):
         raise _damaged(
             key,
@@ -137,13 +137,13 @@ def _opened(key: str, number: int, prefix: bytes, find_key: FindKey) -> AESGCM:
         raise _damaged(
             key,
             number,
-            f"it has version {version}, which this version of lacuna does not know: use a "
+            f"it has format version {version}, which this version of lacuna cannot read: use a "
             "newer one",
         )
     try:
         name = key_id.rstrip(b"\0").decode("ascii")
     except UnicodeDecodeError:
-        raise _damaged(key, number, "the id of its key is damaged") from None
+        raise _damaged(key, number, "its key id is damaged") from None
     return _cipher(find_key(name), salt, key)
 
 
@@ -158,8 +158,8 @@ def _decrypt(
         raise _damaged(
             key,
             number,
-            "it differs from what was written there under this name, or was encrypted with "
-            "another key",
+            "its bytes differ from those written under this name, or were encrypted with a "
+            "different key",
         ) from None
 
 
@@ -173,15 +173,14 @@ def _damaged(key: str, number: int, reason: str) -> DamagedObjectError:
 
 @lru_cache(maxsize=256)
 def _cipher(cluster_key: bytes, salt: bytes, key: str) -> AESGCM:
-    """Return the cipher for one object. The ciphers of recently used objects are cached."""
+    """Return the object's cipher, from a cache if the object was used recently."""
     aead, derive = _primitives()
     return aead(derive(cluster_key, salt, _PURPOSE + key.encode()))
 
 
 @cache
 def _primitives() -> tuple[type[AESGCM], Callable[[bytes, bytes, bytes], bytes]]:
-    """Return AES-GCM, and HKDF-SHA256 as a function of (key, salt, purpose)."""
-    # cryptography is an extra
+    # cryptography is an optional dependency
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF

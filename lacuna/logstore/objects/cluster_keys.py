@@ -1,4 +1,4 @@
-"""The keys with which a cluster's objects are encrypted. A file holds them, or a command prints them.
+"""The keys that encrypt a cluster's objects, read from a file or from a command's output.
 
     current = "2026-11"                # the id of the key for new objects
     plaintext = "refuse"               # or "read": also read objects that are not encrypted
@@ -38,14 +38,14 @@ COMMAND_VARIABLE: Final = "LACUNA_ENCRYPTION_KEY_COMMAND"
 _KEY_ID: Final = re.compile(rf"[A-Za-z0-9_\-][A-Za-z0-9._\-]{{0,{MAX_KEY_ID_SIZE - 1}}}\Z")
 _READ, _REFUSE = "read", "refuse"
 _COMMAND_SECONDS: Final = 30
-_COMMAND: Final = "the command for the cluster's keys"
+_COMMAND: Final = "the command that prints the cluster's keys"
 #: Seconds between two runs of the command for unknown ids.
 _PAUSE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterKeys:
-    """Keys by id; `current` is the id of the key for new objects."""
+    """The cluster's keys by id. `current` is the id of the key that encrypts new objects."""
 
     current: str
     reads_plaintext: bool
@@ -53,38 +53,38 @@ class ClusterKeys:
 
 
 class KeySource(Protocol):
-    """The source of a cluster's keys. Thread-safe."""
+    """A thread-safe source of the cluster's keys."""
 
     def now(self, age: float = 0.0) -> ClusterKeys:
         """Return the current keys, which may be up to `age` seconds old."""
 
     def key(self, key_id: str) -> bytes:
-        """Return the key with this id. Raises `StoreMisconfiguredError` if there is none."""
+        """Return the key with this id. Raises `StoreMisconfiguredError` if no key has it."""
 
 
 def parse_keys(text: str, where: str) -> ClusterKeys:
-    """Parse keys; error messages call their source `where`. Raises `StoreMisconfiguredError`."""
+    """Parse keys from `text`. Raises `StoreMisconfiguredError` with a message that names the source as `where`."""
     try:
         values: Any = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise StoreMisconfiguredError(
-            f'{where} is neither TOML nor JSON: write current = "ID" and a table [keys]'
+            f'{where} is neither TOML nor JSON: it needs current = "ID" and a [keys] table'
         ) from error
     unknown = values.keys() - {"current", "plaintext", "keys"}
     if unknown:
         raise StoreMisconfiguredError(
-            f"{where} has an unknown entry {min(unknown)!r}: write only current, plaintext and "
-            "[keys]"
+            f"{where} has an unknown entry {min(unknown)!r}: only current, plaintext and [keys] "
+            "are allowed"
         )
     table, current = values.get("keys"), values.get("current")
     if not isinstance(table, dict) or not table:
         raise StoreMisconfiguredError(
-            f"{where} has no table [keys]: add one that maps key ids to keys"
+            f"{where} has no [keys] table: add one that maps key ids to keys"
         )
     keys = {key_id: _key(key_id, value, where) for key_id, value in table.items()}
     if not isinstance(current, str) or current not in keys:
         raise StoreMisconfiguredError(
-            f"{where}: current must be the id of one of its keys, {', '.join(keys)}"
+            f"{where}: current must be one of the ids in the [keys] table: {', '.join(keys)}"
         )
     plaintext = values.get("plaintext", _REFUSE)
     if plaintext not in (_READ, _REFUSE):
@@ -111,17 +111,19 @@ def _key(key_id: str, value: object, where: str) -> bytes:
 
 
 def _is_open_to_others(file: os.stat_result) -> bool:
-    """Whether other users may access the file. As in PostgreSQL, a group may read a file owned by root, which
-    Kubernetes secrets need.
+    """Whether users other than the owner may access the file.
+
+    As in PostgreSQL, group access is allowed to a file that root owns, because Kubernetes mounts secrets that way.
     """
     others = 0o037 if file.st_uid == 0 else 0o077
     return bool(file.st_mode & others)
 
 
 class KeyFile:
-    """The keys in a file, which is reread after it changes.
+    """The keys in a file, which is reread whenever it changes.
 
-    If rereading fails, the earlier keys stay in use and a warning gives the reason. Raises `StoreMisconfiguredError`.
+    If it cannot be reread, the keys already loaded stay in use, and a warning gives the reason. Raises
+    `StoreMisconfiguredError` if the first read fails.
     """
 
     def __init__(self, path: str, clock: Callable[[], float] = monotonic) -> None:
@@ -148,7 +150,7 @@ class KeyFile:
                     self._seen, self._keys = self._read()
             except StoreMisconfiguredError as error:
                 if self._seen is not None:
-                    log.warning("the keys that were read earlier stay in use: %s", error)
+                    log.warning("the encryption keys that were read earlier stay in use: %s", error)
                 self._seen = None
             return self._keys
 
@@ -183,7 +185,7 @@ class KeyFile:
 class KeyCommand:
     """The keys that a command prints.
 
-    The command runs immediately, and again when an object refers to an unknown key. Raises `StoreMisconfiguredError`.
+    The command runs at once, and again when an object refers to an unknown key. Raises `StoreMisconfiguredError`.
     """
 
     def __init__(self, command: str, clock: Callable[[], float] = monotonic) -> None:
@@ -202,7 +204,7 @@ class KeyCommand:
                 if key_id not in self._keys.keys and self._clock() - self._ran >= _PAUSE_SECONDS:
                     self._ran = self._clock()
                     self._keys = self._run()
-        return find_key(self._keys, key_id, f"what {_COMMAND} prints")
+        return find_key(self._keys, key_id, f"the output of {_COMMAND}")
 
     def _run(self) -> ClusterKeys:
         try:
@@ -222,11 +224,11 @@ class KeyCommand:
             raise StoreMisconfiguredError(
                 f"{_COMMAND} exited with status {done.returncode}: see its standard error"
             )
-        return parse_keys(printed, f"what {_COMMAND} prints")
+        return parse_keys(printed, f"the output of {_COMMAND}")
 
 
 def find_key(keys: ClusterKeys, key_id: str, where: str) -> bytes:
-    """Return the key with this id; error messages call its source `where`. Raises `KeyMissingError`."""
+    """Return the key with this id. Raises `KeyMissingError` with a message that names the keys' source as `where`."""
     if key_id not in keys.keys:
         raise KeyMissingError(
             f"an object is encrypted with key {key_id!r}, but {where} has only "

@@ -1,9 +1,8 @@
-"""Conditional writes of objects: an object is created only if it does not exist, and replaced only if it has not
-changed.
+"""Conditional writes: create an object only if it does not exist, or replace it only if it has not changed.
 
-A journal in the bucket needs both conditions (in S3, `If-None-Match: *` and `If-Match: <ETag>`). S3 responds with 412
-if either of them fails. A retry of an unanswered request may be rejected because its own first attempt succeeded. So a
-caller writes bytes that no other writer writes, and compares them with what it finds.
+A journal in the bucket needs both. In S3, the conditions are `If-None-Match: *` and `If-Match: <ETag>`, and S3 responds
+with 412 if one fails. When a request that got no response is repeated, the repetition may fail because the first
+attempt succeeded. Callers must therefore write bytes that no other writer would, and compare them with what is stored.
 """
 
 from dataclasses import dataclass
@@ -13,17 +12,17 @@ from lacuna.logstore.objects.store import KeyedError, ObjectStore
 
 
 class ConditionFailedError(KeyedError):
-    """The object already exists, or differs from the one to be replaced. This request wrote nothing."""
+    """The object already exists, or is no longer the version to be replaced. This request wrote nothing."""
 
     def __str__(self) -> str:
-        return f"object {self.key!r} is not in the state on which the request was conditional"
+        return f"object {self.key!r} already exists, or has changed since it was read"
 
 
 @dataclass(frozen=True, slots=True)
 class VersionedObject:
-    """A whole object, and the ETag that distinguishes it from earlier and later versions.
+    """A whole object, with the ETag that distinguishes this version from others.
 
-    The ETag may depend only on the bytes, so an object rewritten with earlier bytes has the earlier ETag again.
+    An ETag may depend only on the bytes, so writing earlier bytes again can restore an earlier ETag.
     """
 
     data: bytes
@@ -32,20 +31,21 @@ class VersionedObject:
 
 @runtime_checkable
 class ConditionalStore(ObjectStore, Protocol):
-    """A store in which some objects change. Each call is one request where the store allows that.
+    """A store in which some objects change. Each call is one request if the store allows it.
 
-    Every method may raise `StoreMisconfiguredError` and `StoreUnavailableError`, the latter also if another request for
-    the object was under way. After `StoreUnavailableError`, the object may have been written, or may be written later.
+    Every method may raise `StoreMisconfiguredError` and `StoreUnavailableError`, the latter for example because another
+    request for the object is in progress. After it, the object may have been written, or may still be written later.
     """
 
     def load(self, key: str) -> VersionedObject:
-        """Read the whole object and the ETag of its last write. Raises `ObjectNotFoundError`."""
+        """Read the whole object and its current ETag. Raises `ObjectNotFoundError`."""
 
     def create(self, key: str, data: bytes) -> str:
-        """Create the object and return its ETag. Raises `ConditionFailedError` if it exists."""
+        """Create the object and return its ETag. Raises `ConditionFailedError` if the object exists."""
 
     def replace(self, key: str, data: bytes, etag: str) -> str:
-        """Replace the object that has this ETag, and return the new ETag.
+        """Replace the version of the object that has this ETag, and return the new ETag.
 
-        Raises `ConditionFailedError` if it has another, and `ObjectNotFoundError` if it does not exist.
+        Raises `ConditionFailedError` if the object has a different ETag, and `ObjectNotFoundError` if it does not
+        exist.
         """

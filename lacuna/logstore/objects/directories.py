@@ -1,8 +1,8 @@
-"""Creates directories below a store's root so that they survive a crash, and explains the file system's errors.
+"""Creates directories that survive a crash, and explains the file system's errors.
 
-A name survives a crash only if its directory was synced. So the directories of a key are created from the top down, and
-the parent of each is synced before anything is put below it. Each store does this once for a directory, even if it
-already exists, because another process may have just created it without syncing it.
+A new directory survives a crash only if its parent has been synced. The directories of a key are therefore created from
+the top down, and each one's parent is synced before anything is created in the directory. Each store does this once for
+every directory, even for an existing one, which another process may have just created without syncing.
 """
 
 import errno
@@ -21,9 +21,7 @@ _KNOWN = 1024
 
 
 class DurableDirectories:
-    """Directories whose whole path is known to survive a crash. Two threads may sync the same directory, which is
-    harmless.
-    """
+    """The directories that are known to survive a crash. Two threads may sync the same one, which is harmless."""
 
     def __init__(self, file_system: FileSystem, root: str) -> None:
         self._fs = file_system
@@ -31,9 +29,7 @@ class DurableDirectories:
         self._known: set[str] = set()
 
     def ensure_root(self) -> None:
-        """Create the store's own directory and the missing ones above it. Existing directories above it are assumed to
-        be durable.
-        """
+        """Create the store's root and any missing directories above it. Existing parents are assumed to be durable."""
         if self._exists(self._root):
             # if this process may not open the parent, it cannot have created the root in it
             with suppress(PermissionError):
@@ -90,10 +86,10 @@ _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def store_error(root: str, error: OSError) -> ObjectStoreError:
-    """Return the error to raise for the store at `root`, with advice about `error`."""
+    """Return the error to raise for the store at `root`, with advice on how to fix it."""
     if error.errno == errno.ENOTDIR:
         return StoreMisconfiguredError(
-            f"{root} holds a file where a directory must be ({error}): move the file away"
+            f"{root} contains a file where a directory is needed ({error}): move the file elsewhere"
         )
     if error.errno in _NO_SPACE:
         return StoreMisconfiguredError(f"no space left below {root}: free some space ({error})")

@@ -1,4 +1,4 @@
-"""Objects below one directory, each in its own file: the store that `lacuna up --data DIR` uses.
+"""Objects as files below one directory: the store that `lacuna up --data DIR` uses.
 
 An object becomes visible whole and durable, or not at all:
 
@@ -48,7 +48,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 class DirectoryStore:
-    """An `ObjectStore` below `root`, which is created if missing. A forked child process can also use the store."""
+    """An `ObjectStore` below `root`, which is created if missing. A forked child process may keep using the store."""
 
     read_gap = 0
     # A read from the page cache is so short that threads mostly wait for the interpreter's lock.
@@ -65,7 +65,7 @@ class DirectoryStore:
             self._temporary = TemporaryFiles(self._fs, self._path(".tmp"))
 
     def check(self) -> None:
-        """Lock, write, sync, link and remove a temporary file, as a put does."""
+        """Lock, write, sync, link and remove a temporary file, as a put would."""
         with self._errors():
             file = self._temporary.create()
             try:
@@ -107,7 +107,7 @@ class DirectoryStore:
         return self.get(key, position, min(size, available))
 
     def get_into(self, reads: Sequence[RangeRead], buffer: WritableBuffer) -> Outcomes:
-        """Do all reads in one call to the file system. Consecutive reads of one object share an open file."""
+        """Perform all reads in one call to the file system. Consecutive reads of one object share an open file."""
         if not reads:
             return []
         asked = Reads.of(reads)
@@ -159,7 +159,6 @@ class DirectoryStore:
             self._temporary.close()
 
     def _outcomes(self, reads: Reads, counts: Sequence[int]) -> Outcomes:
-        """Turn the number of bytes read for each range into the outcomes of the reads."""
         outcomes: Outcomes = [None] * len(reads)
         if counts == reads.sizes:
             self.metrics.count_get(sum(reads.sizes), len(reads))
@@ -175,7 +174,7 @@ class DirectoryStore:
         return outcomes
 
     def _error(self, read: RangeRead, position: int, count: int) -> ObjectStoreError:
-        """Return the error for a part at `position` of which only `count` bytes were read, or -errno."""
+        """Return the error for a part at `position`, given the number of bytes read or -errno as `count`."""
         if count >= 0:
             available = max(0, position + count - read.position)
             return ShortReadError(read.key, read.position, read.size, available)
@@ -187,26 +186,24 @@ class DirectoryStore:
     def _check_format(self) -> None:
         if any(name == _EARLIER for name, _ in self._fs.names(self._root)):
             raise StoreMisconfiguredError(
-                f"{self._root} was written by an earlier development version of Lacuna, and has "
-                f"objects in {_EARLIER}, which this version cannot read: use that version with "
-                "this folder, or start with a new one"
+                f"{self._root} was written by an earlier development version of Lacuna, and this "
+                f"version cannot read the objects in {_EARLIER}: use the earlier version, or start "
+                "with a new folder"
             )
 
     def _check_folder(self) -> None:
-        """Raise StoreMisconfiguredError if the folder is no longer the one that was opened, since its objects are then
-        gone.
-        """
+        """Raise StoreMisconfiguredError if the folder has been deleted or replaced since it was opened."""
         with self._errors():
             is_there = self._temporary.are_there()
         if not is_there:
             raise StoreMisconfiguredError(
                 f"{self._root} was deleted, emptied or replaced while it was open, so no more "
-                "objects are stored there: stop everything that uses it, and restore the folder or "
-                "a backup before the next start"
+                "objects are stored there: stop everything that uses it, and restore the folder "
+                "or a backup before starting again"
             )
 
     def _create(self, directory: str, target: str, parts: Sequence[Part]) -> bool:
-        """Create a file, durable on return. Return False if it exists already; its name is then durable as well."""
+        """Create a durable file. Return False if the name is taken; the existing name is then durable as well."""
         file = self._temporary.create()
         try:
             self._fs.write(file.fd, parts)
@@ -218,7 +215,6 @@ class DirectoryStore:
         return is_new
 
     def _link(self, source: str, target: str) -> bool:
-        """Give a file a second name, or return False if the name is taken."""
         try:
             self._fs.link(source, target)
         except FileExistsError:
@@ -260,7 +256,6 @@ class DirectoryStore:
 
     @contextmanager
     def _errors(self, key: str | None = None) -> Iterator[None]:
-        """Turn the file system's errors into a store's errors, about the object under `key` if one is given."""
         try:
             yield
         except OSError as error:
@@ -280,12 +275,10 @@ def _may_hold(directory: str, prefix: str) -> bool:
 
 
 def _wholly_before(directory: str, key: str) -> bool:
-    """Whether every key in `directory` (which ends with a slash) is at most `key`."""
     return directory < key and not key.startswith(directory)
 
 
 def folder_url(folder: str | Path) -> str:
-    """Return the URL of a folder."""
     return f"{DIRECTORY.scheme}://{quote(str(Path(folder).resolve()))}"
 
 

@@ -1,10 +1,9 @@
-"""Encrypts the objects of any other store (`cells` describes the format).
+"""A store that encrypts the objects of another store (`cells` describes the format).
 
-To read a range, the store reads the cells that contain it with one request, and checks each cell before it returns any
-of its bytes. Sizes and positions are those of the plaintext. `metrics` also counts plaintext bytes, whereas the inner
-store counts stored bytes.
+To read a range, the store requests the cells that contain it, and checks each cell before returning any of its bytes.
+Sizes and positions refer to the plaintext, and so do the counters in `metrics`; the inner store counts stored bytes.
 
-While the keys allow plaintext, the store requests an object's first bytes to find out whether the object is encrypted.
+If the keys allow plaintext, the store reads an object's first bytes to find out whether the object is encrypted.
 """
 
 from __future__ import annotations
@@ -55,15 +54,15 @@ _AGE_SECONDS: Final = 1.0
 _PAGE_KEYS: Final = 1000
 _BEGINNING: Final = 8
 _KNOWN_KINDS: Final = 10_000
-#: Reads that share a cell, or whose cells are adjacent, become one request. This is its maximum number of cells.
+#: The maximum number of cells in a request that combines reads of the same or adjacent cells.
 _MOST_JOINED: Final = 128
-#: If a store gains from at least this number of concurrent reads, threads do them.
+#: Threads are used if the store benefits from at least this number of concurrent reads.
 _THREADED_FROM: Final = 4
 
 
 @dataclass(slots=True)
 class _Joined:
-    """Reads of one object that share one request, for the cells from `first` to `last`. `reads` has their indexes."""
+    """A request for the cells `first` to `last` of one object, which serves the reads with these indexes."""
 
     key: str
     first: int
@@ -72,10 +71,10 @@ class _Joined:
 
 
 class EncryptedStore(RangeReader, Generic[Inner]):
-    """An `ObjectStore` that keeps its objects, encrypted, in `inner`. Objects under the keys `plain` are not encrypted.
+    """An `ObjectStore` that keeps its objects, encrypted, in `inner`, except for those under the keys in `plain`.
 
-    `random_bytes` returns salts. Methods also raise `DamagedObjectError`, and `StoreMisconfiguredError` if a key is
-    missing.
+    `random_bytes` supplies salts. Methods may also raise `DamagedObjectError`, and `StoreMisconfiguredError` if a key
+    is missing.
     """
 
     def __init__(
@@ -98,7 +97,7 @@ class EncryptedStore(RangeReader, Generic[Inner]):
         self._kinds: OrderedDict[str, bool] = OrderedDict()
 
     def around(self, inner: ObjectStore) -> EncryptedStore[ObjectStore]:
-        """Return a store that encrypts the same objects in another inner store."""
+        """Return a store that applies the same encryption to a different inner store."""
         return EncryptedStore(inner, self.keys, plain=self._plain, random_bytes=self._random_bytes)
 
     def check(self) -> None:
@@ -168,7 +167,6 @@ class EncryptedStore(RangeReader, Generic[Inner]):
         return seal(key, parts, keys.current, keys.keys[keys.current], salt)
 
     def _unseal_all(self, key: str, stored: bytearray) -> bytearray:
-        """Decrypt a whole object, if it is encrypted or must be."""
         if key in self._plain or (
             not is_encrypted(stored) and self.keys.now(_AGE_SECONDS).reads_plaintext
         ):
@@ -176,7 +174,7 @@ class EncryptedStore(RangeReader, Generic[Inner]):
         return unseal_all(key, stored, self.keys.key)
 
     def _range(self, key: str, position: int, size: int) -> bytearray:
-        """Read `size` bytes from `position` on. Return fewer, possibly none, if the object ends sooner."""
+        """Read `size` bytes starting at `position`, or fewer (possibly none) if the object ends sooner."""
         check_range(key, position, size)
         first = position // CELL_SIZE
         try:
@@ -189,9 +187,9 @@ class EncryptedStore(RangeReader, Generic[Inner]):
         return bytearray(memoryview(data)[begin : begin + size])
 
     def _cells(self, key: str, first: int, last: int) -> bytearray:
-        """Read the cells `first` to `last` of an object, or as many of them as exist, and decrypt them.
+        """Read and decrypt the cells `first` to `last` of an object, or as many of them as exist.
 
-        Raises `ShortReadError` if the object ends before the first of these cells.
+        Raises `ShortReadError` if the object ends before cell `first`.
         """
         count = last - first + 1
         if self._is_plain(key):
@@ -201,14 +199,13 @@ class EncryptedStore(RangeReader, Generic[Inner]):
         if len(data) < count * CELL_SIZE and not is_end:
             end = first * CELL_SIZE + len(data)
             raise DamagedObjectError(
-                key, end, 0, "its last cells are missing because it was cut off"
+                key, end, 0, "it has been truncated, and its last cells are missing"
             )
         return data
 
     def _hand_out(
         self, read: RangeRead, data: bytearray, position: int, buffer: WritableBuffer
     ) -> ObjectStoreError | None:
-        """Copy the parts of a read from the cells that begin at `position`. Return an error if bytes are missing."""
         begin = read.position - position
         if (there := len(data) - begin) < read.size:
             return ShortReadError(read.key, read.position, read.size, max(there, 0))
@@ -219,7 +216,7 @@ class EncryptedStore(RangeReader, Generic[Inner]):
         return None
 
     def _is_plain(self, key: str) -> bool:
-        """Whether an object is unencrypted and allowed to be. Raises `ObjectNotFoundError` if it does not exist."""
+        """Whether an object is plaintext and may be read as such. Raises `ObjectNotFoundError`."""
         if key in self._plain:
             return True
         if not self.keys.now(_AGE_SECONDS).reads_plaintext:
@@ -238,7 +235,7 @@ class EncryptedStore(RangeReader, Generic[Inner]):
         return known
 
     def _is_plain_if_there(self, key: str) -> bool:
-        """Whether a listed object, which may have been deleted since, is unencrypted and allowed to be."""
+        """Like `_is_plain`, but return False on errors, since a listed object may have been deleted since."""
         try:
             return self._is_plain(key)
         except ObjectStoreError:
@@ -256,7 +253,7 @@ class EncryptedStore(RangeReader, Generic[Inner]):
 
 
 class EncryptedConditionalStore(EncryptedStore[ConditionalStore]):
-    """An `EncryptedStore` for a `ConditionalStore`. ETags are those of the stored bytes."""
+    """An `EncryptedStore` around a `ConditionalStore`. ETags refer to the stored bytes."""
 
     def load(self, key: str) -> VersionedObject:
         found = self.inner.load(key)
@@ -281,7 +278,6 @@ class EncryptedConditionalStore(EncryptedStore[ConditionalStore]):
 
 
 def _join(reads: Sequence[RangeRead]) -> Iterator[_Joined]:
-    """Join consecutive reads of adjacent cells of one object into one request."""
     joined: _Joined | None = None
     for at, read in enumerate(reads):
         first, last = read.position // CELL_SIZE, (read.position + read.size - 1) // CELL_SIZE
@@ -302,14 +298,13 @@ def _join(reads: Sequence[RangeRead]) -> Iterator[_Joined]:
 
 
 def _error_of(error: ObjectStoreError, read: RangeRead) -> ObjectStoreError:
-    """Return the error for a read whose cells could not be read."""
     if isinstance(error, ShortReadError):
         return ShortReadError(read.key, read.position, read.size, 0)
     return error
 
 
 def _with_own_size(info: ObjectInfo) -> ObjectInfo:
-    """Return the object with its plaintext size, if the stored bytes can be an encrypted object."""
+    """Return the object with its plaintext size, if an encrypted object can have its stored size."""
     try:
         return ObjectInfo(info.key, size_of(info.key, info.size), info.modified_ms)
     except DamagedObjectError:

@@ -1,7 +1,7 @@
 """The directory store's system calls, in one class.
 
-Tests replace it by a file system that loses unsynced data, as a power cut does. So the methods distinguish, as POSIX
-does, between the bytes of a file (`fsync`) and the names in a directory (`fsync_directory`).
+Tests replace it with a file system that loses unsynced data, as a power cut would. As in POSIX, syncing a file's bytes
+(`fsync`) and syncing the names in a directory (`fsync_directory`) are therefore separate operations.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _IOV_MAX = 1024
 
 
 def sync(path: str | os.PathLike[str]) -> None:
-    """Make durable the bytes of a file, or the names in a directory."""
+    """Sync the bytes of a file, or the names in a directory."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -30,7 +30,7 @@ def sync(path: str | os.PathLike[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """A file's size in bytes, its last change in ms since 1970, and the number of its names (`links`)."""
+    """A file's size in bytes, the time of its last change (ms since 1970), and the number of its hard links."""
 
     size: int
     modified_ms: int
@@ -46,20 +46,16 @@ class FileSystem:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
 
     def open(self, path: str) -> int:
-        """Open a file or a directory for reading."""
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def is_at(self, fd: int, path: str) -> bool:
-        """Whether an open file is the one at `path`."""
         try:
             return os.path.samestat(os.fstat(fd), os.stat(path))
         except FileNotFoundError:
             return False
 
     def lock(self, fd: int) -> bool:
-        """Take the file's advisory lock, and hold it until `close`. Return False at once if another process has the
-        lock.
-        """
+        """Take the file's advisory lock until `close`. Return False at once if another process holds it."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -67,13 +63,13 @@ class FileSystem:
         return True
 
     def write(self, fd: int, parts: Sequence[Part]) -> None:
-        """Append all bytes of all parts."""
+        """Append all parts completely."""
         left = [memoryview(part).cast("B") for part in parts if len(part)]
         while left:
             left = _after(left, os.writev(fd, left[:_IOV_MAX]))
 
     def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
-        """Read from `position` on until `buffer` is full or the file ends. Return the number of bytes read."""
+        """Read from `position` until `buffer` is full or the file ends. Return the number of bytes read."""
         filled = 0
         while filled < len(buffer):
             count = os.preadv(fd, [buffer[filled:]], position + filled)
@@ -85,27 +81,25 @@ class FileSystem:
     def read_ranges(
         self, paths: list[str], firsts: array[int], reads: Reads, buffer: WritableBuffer
     ) -> Sequence[int]:
-        """Read the parts of `reads` into `buffer`. Parts firsts[i] to firsts[i + 1] - 1 are read from the file
-        paths[i].
+        """Read the parts of `reads` into `buffer`; parts firsts[i] to firsts[i + 1] - 1 come from the file paths[i].
 
-        Return for each part the number of bytes read, or -errno.
+        Return the number of bytes read for each part, or -errno.
         """
         return read_files(paths, firsts, reads.positions, reads.sizes, reads.starts, buffer)
 
     def fsync(self, fd: int) -> None:
-        """Make the bytes of a file durable, but not its name."""
+        """Make a file's bytes durable, but not its name."""
         os.fsync(fd)
 
     def close(self, fd: int) -> None:
-        """Close a file. This makes nothing durable."""
+        """Close a file without making anything durable."""
         os.close(fd)
 
     def link(self, source: str, target: str) -> None:
-        """Give a file a second name, atomically. Raises `FileExistsError` if that name is taken."""
+        """Give a file a second name, atomically. Raises `FileExistsError` if the name is taken."""
         os.link(source, target)
 
     def unlink(self, path: str) -> None:
-        """Remove one name of a file."""
         os.unlink(path)
 
     def make_directory(self, path: str) -> None:
@@ -113,19 +107,17 @@ class FileSystem:
         os.mkdir(path)
 
     def fsync_directory(self, path: str) -> None:
-        """Make the names in a directory durable, but not those in the directories above or below it."""
+        """Make the names in a directory durable, but not those in its parent or subdirectories."""
         sync(path)
 
     def info(self, path: str) -> FileInfo:
-        """Describe the file or directory at `path`."""
         return _info(os.stat(path))
 
     def info_of(self, fd: int) -> FileInfo:
-        """Describe an open file."""
         return _info(os.fstat(fd))
 
     def names(self, path: str) -> list[tuple[str, bool]]:
-        """Return the names in a directory in any order, each with a flag that says whether it is a directory."""
+        """Return the names in a directory, in any order, each with whether it is a directory."""
         with os.scandir(path) as entries:
             return [(entry.name, entry.is_dir()) for entry in entries]
 
@@ -136,7 +128,6 @@ def _info(result: os.stat_result) -> FileInfo:
 
 
 def _after(views: list[memoryview], written: int) -> list[memoryview]:
-    """Return `views` without their first `written` bytes."""
     first = 0
     while first < len(views) and written >= len(views[first]):
         written -= len(views[first])

@@ -1,4 +1,4 @@
-"""The description of a kind of object store, which contains everything that depends on the location of objects.
+"""The description of a kind of object store: everything that depends on where objects are stored.
 
 A new kind needs a module with its store and its `StoreKind`, and an entry in `KINDS` (url.py).
 """
@@ -20,10 +20,9 @@ KEYS_OPTION: Final = "encryption_keys"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherClients:
-    """How other libraries access stores of a kind, for writing exported files.
+    """How other libraries access a store of this kind to write exported files.
 
-    `arrow` returns pyarrow's file system for a URL's options. `catalog` has pyiceberg's name for each option that
-    pyiceberg needs.
+    `arrow` creates pyarrow's file system from a URL's options. `catalog` maps options to their names in pyiceberg.
     """
 
     arrow: Callable[[Options], Any]
@@ -32,11 +31,11 @@ class OtherClients:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreKind:
-    """A kind of object store, identified by the scheme of its URLs.
+    """A kind of object store, identified by its URL scheme.
 
-    `form` shows users how to write its URLs. `is_store` returns whether a URL of the scheme names a store. `open` and
-    `open_for_journal` create a store from a URL and its options. They raise StoreMisconfiguredError and send no
-    request.
+    `form` shows users what its URLs look like. `is_store` returns whether a URL with the scheme names a store. `open`
+    and `open_for_journal` create a store from a URL and its options, without sending a request; they raise
+    StoreMisconfiguredError.
     """
 
     scheme: str
@@ -47,7 +46,7 @@ class StoreKind:
     is_shared: bool = True
     #: None if several machines cannot write to a store conditionally, which a journal requires.
     open_for_journal: Callable[[SplitResult, Options], ConditionalStore] | None = None
-    #: The options that may follow "?" in a URL, and those of them that make the service encrypt objects.
+    #: The options that may follow "?" in a URL, and which of these make the service encrypt objects.
     options: tuple[str, ...] = ()
     encrypting: frozenset[str] = frozenset()
     #: For stores in a folder of this machine: returns its path.
@@ -59,5 +58,5 @@ class StoreKind:
 
     @property
     def takes_exports(self) -> bool:
-        """Return whether exported files can be written to a store of this kind."""
+        """Whether exported files can be written to a store of this kind."""
         return self.folder is not None or self.others is not None

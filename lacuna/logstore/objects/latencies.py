@@ -1,4 +1,4 @@
-"""Records how long recent requests of each kind took."""
+"""Tracks how long recent requests of each kind took."""
 
 import threading
 from collections import deque
@@ -13,32 +13,31 @@ _SMALL_BITS: Final = 16
 _KEPT: Final = 256
 #: The minimum number of durations. Fewer say too little about the slowest twentieth.
 _NEEDED: Final = 64
-#: Sorting takes some 10 µs, so an estimate is used for this number of calls.
+#: An estimate is reused for this number of calls, since sorting takes about 10 µs.
 _ESTIMATED_EVERY: Final = 16
 
 
 def request_kind(operation: str, size: int) -> Kind:
-    """Return the kind of an operation on `size` bytes, or on an unknown number of bytes if `size` is 0."""
+    """Return the kind of an operation on `size` bytes (0 if unknown)."""
     return operation, (max(size - 1, 0) >> _SMALL_BITS).bit_length() + (size > 0)
 
 
 class Latencies:
-    """The 95th percentile of the most recent durations of each kind, in seconds. Thread-safe."""
+    """The 95th percentile of the recent request durations of each kind, in seconds. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kinds: dict[Kind, _Durations] = {}
 
     def percentile_95(self, kind: Kind) -> float | None:
-        """Return the duration that one call in twenty exceeds, or None if there were too few calls to estimate it."""
         known = self._kinds.get(kind)
         return None if known is None else known.percentile_95
 
     def add(self, kind: Kind, seconds: float) -> None:
-        """Record the duration of a call.
+        """Record the duration of a request.
 
-        A second attempt may have shortened it, but starts only after the 95th percentile, so the estimate stays the
-        same.
+        Second attempts, which start only after the 95th percentile, may shorten a request, but do not affect the
+        estimate.
         """
         with self._lock:
             self._kinds.setdefault(kind, _Durations()).add(seconds)

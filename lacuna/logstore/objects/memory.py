@@ -29,7 +29,7 @@ _PAGE_KEYS = 1000
 
 
 class MemoryStore(RangeReader):
-    """A `ConditionalStore` in this process's memory. `now_ms` returns the time to record when an object is put."""
+    """A `ConditionalStore` in this process's memory. `now_ms` provides the modification times of objects."""
 
     read_gap = 0
     reads_at_once = 1
@@ -109,7 +109,7 @@ class MemoryStore(RangeReader):
             self.metrics.count_deletes(1)
 
     def close(self) -> None:
-        """Do nothing. Code that still holds the store can continue to read its objects."""
+        """Do nothing: code that still holds the store can continue to read its objects."""
 
     def _range(self, key: str, position: int, size: int) -> bytearray:
         check_range(key, position, size)
@@ -124,7 +124,7 @@ class MemoryStore(RangeReader):
         return found[0]
 
     def _page(self, prefix: str, start_after: str) -> tuple[ObjectInfo, ...]:
-        """Return the next objects in a listing, copied so that writers need not wait for the reader."""
+        """Return the next objects of a listing, copied so that writers need not wait for the reader."""
         with self._lock:
             first = max(bisect_left(self._keys, prefix), bisect_right(self._keys, start_after))
             return tuple(
@@ -135,7 +135,6 @@ class MemoryStore(RangeReader):
 
 
 def _etag(payload: bytes) -> str:
-    """Return the ETag. As in S3, an object rewritten with earlier bytes has the earlier ETag again."""
     return f'"{blake2b(payload, digest_size=16).hexdigest()}"'
 
 

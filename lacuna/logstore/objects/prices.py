@@ -1,4 +1,4 @@
-"""The prices of an object store's requests and storage. The kind of store sets them, and a file may override them."""
+"""The prices of an object store's requests and storage, as set by the kind of store or overridden by a file."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ DELETE: Final = "DELETE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Prices in dollars, per thousand requests and per GiB-month; `source` says where they come from."""
+    """Prices in dollars per thousand requests and per GiB-month; `source` says where they come from."""
 
     source: str
     put_per_1000: float = 0.0
@@ -27,9 +27,9 @@ class Prices:
 
     @classmethod
     def load(cls, path: Path, usual: "Prices | None") -> "Prices":
-        """The prices `usual`, or Amazon's if it is None, except those that the JSON file at `path` overrides.
+        """Return `usual`, or Amazon's prices if it is None, with the prices in the JSON file at `path` replaced.
 
-        Raises UserError if the file cannot be read or has invalid names or values.
+        Raises UserError if the file cannot be read, or has invalid names or values.
         """
         try:
             given = json.loads(path.read_text())
@@ -38,13 +38,13 @@ class Prices:
         names = [field.name for field in fields(cls)]
         if not isinstance(given, dict) or not _is_table(given, names):
             raise UserError(
-                f"{path} is not a table of prices: write a JSON object with some of "
-                f"{', '.join(names[1:])} as numbers that are not negative, and optionally source as a string"
+                f"{path} is not a valid price file: it must be a JSON object with any of "
+                f"{', '.join(names[1:])} as non-negative numbers, and optionally source as a string"
             )
         return replace(usual or AMAZON_S3, **{"source": str(path), **given})
 
     def of(self, counts: Mapping[str, int]) -> float:
-        """Return the cost in dollars of requests, given their number for each kind (PUT, GET, LIST, DELETE)."""
+        """Return the cost in dollars of requests, counted by kind (PUT, GET, LIST, DELETE)."""
         by_kind = {
             PUT: self.put_per_1000,
             GET: self.get_per_1000,
@@ -54,7 +54,6 @@ class Prices:
         return sum(count * by_kind.get(kind, 0.0) for kind, count in counts.items()) / 1000
 
     def of_a_month(self, size: int) -> float:
-        """Return the cost in dollars of storing `size` bytes for a month."""
         return size / (1 << 30) * self.gib_month
 
 

@@ -1,4 +1,4 @@
-# The C functions that `reading.py` calls in its compiled form: the system calls of many reads without Python in
+# C functions for the compiled form of `reading.py`: the system calls for many reads, without Python in
 # between.
 
 cdef extern from *:
@@ -28,8 +28,8 @@ cdef extern from *:
         return filled;
     }
 
-    /* The ranges [k, end), of which each begins where the one before ends, in one call. What it leaves out, as it does
-       at the end of the file, is read range by range. */
+    /* Read the contiguous ranges [k, end) in one call. If it stops short, as at the end of the file, the rest is read
+       range by range. */
     static void lacuna_read_together(
         int file, int64_t k, int64_t end, const long long *positions, const long long *sizes,
         const long long *starts, uint8_t *out, long long *counts)
@@ -46,7 +46,7 @@ cdef extern from *:
             counts[k] = lacuna_read(file, out + starts[k], sizes[k], positions[k]);
     }
 
-    /* `paths` holds the names one behind the other, each with its NUL. */
+    /* `paths` contains the names one after another, each with its NUL. */
     static void lacuna_read_files(
         const char *paths, int64_t files, const long long *firsts, const long long *positions,
         const long long *sizes, const long long *starts, uint8_t *out, long long *counts)

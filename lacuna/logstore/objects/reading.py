@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """Sorts, groups and reads many ranges of many objects at once. Cython compiles this module, or it runs as Python.
 
-The compiled form runs without the interpreter's lock. A loop in Python would wait for that lock between any two system
-calls. This takes most of the time of a read if objects have some ten kilobytes.
+The compiled form runs without the interpreter's lock. A Python loop would have to acquire the lock between any two
+system calls, and would spend most of a read's time on that if objects are around ten kilobytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ except ModuleNotFoundError:
 if not cython.compiled:
 
     def _read_file(path: str, ranges: list[tuple[int, int, int]], buffer: memoryview) -> list[int]:
-        """Do what `lacuna_read_files` does, for one file."""
         try:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
@@ -58,10 +57,9 @@ def grow(buffer: object, size: cython.Py_ssize_t) -> object:
 
 @cython.ccall
 def take(column: object, indexes: object) -> object:
-    """Return the values of an array("q") or array("B") at the given indexes, an array("q"), in the order of the
-    indexes.
+    """Return the values of an array("q") or array("B") at the given indexes, an array("q"), in that order.
 
-    Raises IndexError for an index that the column does not have.
+    Raises IndexError for an index that does not exist.
     """
     count: cython.Py_ssize_t = len(indexes)
     known: cython.Py_ssize_t = len(column)
@@ -113,7 +111,7 @@ def _merge(
     out: cython.longlong[::1],
     width: cython.Py_ssize_t,
 ) -> cython.void:
-    """Merge each pair of adjacent sorted parts of `width` indexes into one part of `out`."""
+    """Merge each pair of adjacent sorted sections of `width` indexes into one section of `out`."""
     count: cython.Py_ssize_t = order.shape[0]
     begin: cython.Py_ssize_t = 0
     while begin < count:
@@ -136,9 +134,9 @@ def _merge(
 
 @cython.ccall
 def sort_ranges(ids: object, more_ids: object, positions: object) -> object:
-    """Return the indexes of ranges sorted by their first id, their second id, and their position.
+    """Return the indexes of ranges sorted by first id, second id and position.
 
-    All columns and the result are array("q"). Raises ValueError if they have different lengths.
+    All columns and the result are array("q"). Raises ValueError if the columns differ in length.
     """
     count: cython.Py_ssize_t = len(positions)
     if len(ids) != count or len(more_ids) != count:
@@ -168,9 +166,7 @@ def sort_ranges(ids: object, more_ids: object, positions: object) -> object:
 
 @cython.cfunc
 def _marks(part: object, heads: object) -> object:
-    """Return a 1 for each index in `part`, and a 0 for each other index in the runs. Raises the errors of
-    `divide_runs`.
-    """
+    """Return a byte for each index in the runs, 1 if it is in `part`. Raises the errors of `divide_runs`."""
     index_of: cython.longlong[::1] = memoryview(part)
     i: cython.Py_ssize_t
     if not len(heads) or heads[0] != 0 or list(heads) != sorted(heads):
@@ -187,12 +183,12 @@ def _marks(part: object, heads: object) -> object:
 
 @cython.ccall
 def divide_runs(part: object, heads: object) -> object:
-    """Sort some of the indexes of ordered runs, and divide them into groups of consecutive indexes of one run.
+    """Sort a subset of the indexes in ordered runs, and divide it into groups of consecutive indexes of one run.
 
-    `part` has the indexes, each at most once, in any order. Run i has the indexes from heads[i] to heads[i + 1] - 1.
-    All arguments are array("q"). Returns the indexes of `part` in ascending order; for each index of `part`, its place
-    in that order; and the places in that order where a group begins, followed by the length. Raises ValueError if an
-    index is in no run, or twice in `part`, or if `heads` is not in order.
+    Run i consists of the indexes heads[i] to heads[i + 1] - 1. `part` is the subset, in any order and without
+    duplicates. All arguments are array("q"). Returns three columns: the subset in ascending order; the place of each
+    element of `part` in that order; and the place where each group begins, followed by the length. Raises ValueError if
+    an index is in no run or appears twice in `part`, or if `heads` is not in order.
     """
     count: cython.Py_ssize_t = len(part)
     places = _marks(part, heads)
@@ -238,13 +234,13 @@ def group_ranges(
     most: cython.longlong,
     chunk: cython.longlong = 0x7FFFFFFFFFFFFFFF,
 ) -> object:
-    """Put ranges of objects into the order of the indexes in `order`, and group those that are to be read together.
+    """Put ranges of objects into the order given by the indexes in `order`, and group ranges to be read together.
 
-    Ranges belong to one object if both ids are the same. Consecutive ranges share a group if they belong to one object,
-    with 0 to `gap` bytes between them. A group spans at most `most` bytes, unless it has only one range. All its ranges
-    begin in the same chunk of `chunk` bytes (at least 1) of their object. All columns are array("q"). Returns five
-    columns: where each group begins, followed by the number of ranges; how many bytes each group spans; and the
-    positions, sizes and starts in the new order. Raises ValueError if a column is too short, or an index is invalid.
+    Two ranges belong to the same object if both of their ids are equal. A group consists of consecutive ranges of one
+    object with gaps of 0 to `gap` bytes, which all begin in the same chunk of `chunk` bytes (at least 1). It spans at
+    most `most` bytes, unless it is a single range. All columns are array("q"). Returns five columns: where each group
+    begins, followed by the number of ranges; how many bytes each group spans; and the positions, sizes and starts in
+    the new order. Raises ValueError if a column is too short or an index is invalid.
     """
     count: cython.Py_ssize_t = len(order)
     known: cython.Py_ssize_t = len(positions)
@@ -311,8 +307,8 @@ def read_files(
 ) -> object:
     """For each i, read the ranges firsts[i] to firsts[i + 1] - 1 from the file paths[i] into a writable buffer.
 
-    Range k is `sizes[k]` bytes from `positions[k]` on, and goes to starts[k] in `buffer`. All arguments except the
-    first and last are array("q"). Returns an array("q") with the number of bytes read for each range, or -errno. Raises
+    Range k is the `sizes[k]` bytes at `positions[k]`, which go to starts[k] in `buffer`. All arguments except the first
+    and last are array("q"). Returns an array("q") with the number of bytes read for each range, or -errno. Raises
     ValueError for a range that does not fit the buffer.
     """
     count: cython.Py_ssize_t = len(positions)

@@ -1,9 +1,9 @@
-"""Objects in a bucket of S3 or of any S3-compatible service, accessed through boto3 (`s3_client`).
+"""Objects in a bucket of S3 or an S3-compatible service, accessed through boto3 (`s3_client`).
 
-Create-if-absent is a PUT with `If-None-Match: *`. boto3 repeats a PUT if it gets no response. If the first PUT did
-arrive, the second one finds its object and fails with 412. So when a *repeated* PUT is rejected, the object is read
-back: if it equals the bytes to be written, the put has succeeded. A PUT that is rejected at its first attempt always
-raises `ObjectExistsError`, whatever the object holds.
+An object is created by a PUT with `If-None-Match: *`. boto3 repeats a PUT that gets no response. If the first attempt
+did succeed, the second one fails with 412, because the object now exists. So when a *repeated* PUT is rejected, the
+object is read back, and the put succeeds if the bytes are the ones it wrote. When a first attempt is rejected, the put
+raises `ObjectExistsError`, whatever the object contains.
 """
 
 import logging
@@ -89,7 +89,7 @@ _PASSING_CODES = frozenset(
     {"OperationAborted", "RequestTimeout", "SlowDown", "Throttling", "ThrottlingException"}
 )
 _PASSING_STATUS = frozenset({408, 429})
-# The answers to DeleteObjects of services that do not have it, or expect other headers.
+# Responses to DeleteObjects from services that do not support it, or expect different headers.
 _NOT_SO_STATUS = frozenset({400, 405, 411, 501})
 _UNREACHABLE = (
     HTTPClientError, EndpointConnectionError, ConnectTimeoutError, ProxyConnectionError,
@@ -105,7 +105,6 @@ class ServerSideEncryption:
     kms_key_id: str = ""
 
     def arguments(self) -> dict[str, str]:
-        """Return the arguments of a PUT."""
         of_kms = {"SSEKMSKeyId": self.kms_key_id} if self.kms_key_id else {}
         return {"ServerSideEncryption": self.kind, **of_kms}
 
@@ -113,13 +112,15 @@ class ServerSideEncryption:
 class S3Store(RangeReader):
     """A `ConditionalStore` under `prefix` of `bucket`.
 
-    `endpoint` is None for AWS. Credentials and region come from boto3's usual chain (environment, profile, instance)
-    unless given. `read_gap` is the largest gap, in bytes, between two ranges that one request reads. Every PUT asks for
-    `encryption`. If the service does not confirm it, `StoreMisconfiguredError` is raised, although the object has been
-    written. With `is_impatient`, a request is sent once and fails after three seconds without a response, so that its
-    caller can repeat it. A request without a response after a second, or half a second with `is_impatient`, is also
-    sent over a new connection. GETs, and PUTs that create an object, are also sent again if they take longer than 95 %
-    of the requests of their kind.
+    `endpoint` is None for AWS. Credentials and region that are not given come from boto3's usual chain (environment,
+    profile, instance). `read_gap` is the largest gap, in bytes, between two ranges read by one request. Every PUT
+    requests `encryption`; if the service does not confirm it, `StoreMisconfiguredError` is raised, although the object
+    has been written.
+
+    With `is_impatient`, requests are sent once and fail after three seconds without a response, so that the caller can
+    retry. A request without a response after one second (half a second with `is_impatient`) is sent again over a new
+    connection. GETs, and PUTs that create an object, are also sent again once they take longer than 95 % of such
+    requests.
     """
 
     reads_at_once = READS_AT_ONCE
@@ -174,14 +175,14 @@ class S3Store(RangeReader):
     def check(self) -> None:
         with self._errors(""):
             self._client.head_bucket(Bucket=self._bucket)
-        # Such an object does not exist, but the service still checks the request and the permission.
+        # There is never such an object, but the service still checks the request and the permission.
         try:
             self.delete([_NEVER_THERE])
         except NotDeletedError as error:
             raise error.failures[_NEVER_THERE] from error
 
     def create_bucket(self) -> None:
-        """Create the bucket, unless this account already owns it. This is for tests and temporary endpoints."""
+        """Create the bucket unless this account already owns it. For tests and temporary endpoints."""
         try:
             with self._errors(""):
                 self._client.create_bucket(Bucket=self._bucket)
@@ -263,7 +264,6 @@ class S3Store(RangeReader):
             raise NotDeletedError(failures)
 
     def _delete_some(self, names: Sequence[str]) -> dict[str, ObjectStoreError]:
-        """Delete at most `_DELETE_KEYS` objects, and return the errors of the remaining ones."""
         if self._deletes_singly:
             return self._delete_singly(names)
         try:
@@ -332,7 +332,6 @@ class S3Store(RangeReader):
             ) from error
 
     def _not_deleted(self, name: str, code: str, message: str) -> ObjectStoreError:
-        """Return the error for a key whose deletion DeleteObjects reports as failed."""
         failed = f"{self._where} did not delete {name!r}: {message} ({code})"
         if code in _FORBIDDEN_CODES:
             return StoreMisconfiguredError(
@@ -356,8 +355,8 @@ class S3Store(RangeReader):
             if done != encryption.kind:
                 raise StoreMisconfiguredError(
                     f"{self._where} was asked to encrypt {key!r} with {encryption.kind}, but "
-                    f"reports {done} as its encryption: use a service that supports it, or leave "
-                    "out the option sse (--s3-sse)"
+                    f"reports that it used {done}: use a service that supports {encryption.kind}, "
+                    "or omit the option sse (--s3-sse)"
                 )
         return answer
 
@@ -390,9 +389,9 @@ class S3Store(RangeReader):
         return self._read_with_etag(key, size, **arguments)[0]
 
     def _read_with_etag(self, key: str, size: int = 0, **arguments: str) -> tuple[bytearray, str]:
-        """Read an object or a range of it, of about `size` bytes if the size is known.
+        """Read an object or a range of it, which has about `size` bytes if that is known.
 
-        boto3 repeats failed requests, but not a request whose response body broke off.
+        boto3 repeats failed requests, but not those whose response body breaks off.
         """
         name = self._name(key)
 
@@ -418,7 +417,7 @@ class S3Store(RangeReader):
     def _ask(
         self, operation: str, request: Callable[[Any], T], size: int = 0, *, hedged: bool = False
     ) -> T:
-        """Send a request that transfers `size` bytes, and send it again if there is no response in time."""
+        """Send a request that transfers `size` bytes, and send it again if no response arrives in time."""
         ended = self._attempts.call(
             Request(
                 lambda: request(self._client),
@@ -431,14 +430,12 @@ class S3Store(RangeReader):
             self.metrics.count_second_attempt(operation, reason)
         error = ended.attempt.exception()
         if ended.reasons and isinstance(error, ClientError):
-            # A 412 may be because of our own other attempt, as after a repetition by boto3.
+            # Our own other attempt may have caused a 412, just as a repetition by boto3 may.
             error.response["ResponseMetadata"]["RetryAttempts"] = 1
         return ended.attempt.result()
 
     def _client_anew(self) -> Any:
-        """Return the client for second attempts. It has new connections, since all those of the first client may be
-        dead.
-        """
+        """Return the client for second attempts, which has its own connections: the first client's may all be dead."""
         with self._second_client_lock:
             if self._second_client is None:
                 self._second_client = self._opened_client()
@@ -446,7 +443,7 @@ class S3Store(RangeReader):
             return self._second_client
 
     def _settle_refusal(self, key: str, body: bytes, refusal: "_RefusedError") -> None:
-        """Return if an earlier attempt by this client created the object. Otherwise, raise an error."""
+        """Return if the object was created by an earlier attempt of this client; otherwise raise an error."""
         try:
             if refusal.repeated and self._read(key) == body:
                 return
@@ -459,7 +456,6 @@ class S3Store(RangeReader):
 
     @contextmanager
     def _errors(self, key: str) -> Iterator[None]:
-        """Convert boto3's errors to a store's errors."""
         try:
             yield
         except ClientError as error:
@@ -486,7 +482,7 @@ class S3Store(RangeReader):
         if status == 416:
             raise _RangeBeyondEndError from error
         if code == "NoSuchBucket" or (status == 404 and not key):
-            message = f"{self._where} does not exist: create it, or name another"
+            message = f"{self._where} does not exist: create it, or specify a different bucket"
             raise BucketMissingError(message) from error
         if status == 404:
             raise ObjectNotFoundError(key) from error
@@ -510,7 +506,7 @@ class S3Store(RangeReader):
 
 @dataclass(eq=False)
 class _RefusedError(Exception):
-    """A conditional PUT failed with 412 (the key is taken) or 409 (another PUT is under way)."""
+    """A conditional PUT failed with 412 (the object exists) or 409 (another PUT is in progress)."""
 
     is_conflict: bool
     repeated: bool
@@ -521,7 +517,7 @@ class _RangeBeyondEndError(Exception):
 
 
 class _BrokenOffError(Exception):
-    """A response ended before all of its body had arrived."""
+    """A response ended before its body was complete."""
 
 
 def _list(client: Any, arguments: dict[str, Any]) -> Any:
@@ -529,15 +525,13 @@ def _list(client: Any, arguments: dict[str, Any]) -> Any:
 
 
 def _answered(error: ClientError) -> tuple[str, int]:
-    """Return the error code and HTTP status of a response: "" and 0 where it has none."""
+    """Return the error code and HTTP status of a response, or "" and 0 if they are missing."""
     metadata = error.response.get("ResponseMetadata", {})
     return error.response.get("Error", {}).get("Code", ""), metadata.get("HTTPStatusCode", 0)
 
 
 def _outcome(error: BaseException) -> Outcome:
-    """Return what a failed attempt means: whether the service responded, and whether other attempts would get the same
-    response.
-    """
+    """Return whether a failed attempt got a response, and whether other attempts would get the same one."""
     if not isinstance(error, ClientError):
         return Outcome.FAILURE
     _, status = _answered(error)
@@ -551,7 +545,7 @@ def _close_afterwards(request: Any, **_: object) -> None:
 
 
 def _is_about_the_request(refusal: StoreMisconfiguredError) -> bool:
-    """Return whether the service rejects the request because it does not support the form that boto3 sends."""
+    """Whether the service rejects the request because it does not support the form in which boto3 sends it."""
     error = refusal.__cause__
     if not isinstance(error, ClientError):
         return False
@@ -560,7 +554,6 @@ def _is_about_the_request(refusal: StoreMisconfiguredError) -> bool:
 
 
 def _read_body(answer: Any) -> bytearray:
-    """Return the body, read into one buffer of the body's size. Raises one of `_STREAM_ERRORS`."""
     size = answer["ContentLength"]
     data = bytearray(size)
     filled = 0

@@ -1,7 +1,7 @@
 """Creates boto3 clients for S3, with their time-outs, retries and headers.
 
-boto3's extra checksums are off. Batches, blocks and footers already carry CRC-32C, and another checksum over every byte
-costs more CPU than the request.
+boto3's additional checksums are disabled: batches, blocks and footers already contain CRC-32C, and checksumming every
+byte once more would use more CPU time than the rest of the request.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ def s3_clients(
     secret_access_key: str | None,
     is_impatient: bool,
 ) -> Callable[[], Any]:
-    """Return a function that creates clients. The clients share credentials, but each has its own connections.
+    """Return a function that creates clients, which share credentials but not connections.
 
     `S3Store` describes the arguments. The function raises BotoCoreError and ValueError.
     """
@@ -58,7 +58,7 @@ def s3_clients(
 
 
 def _session() -> Any:
-    """Return a session that shares its description of S3 with all other sessions, since reading it takes a tenth of a
+    """Return a session that shares boto3's description of S3 with the others, since loading it takes a tenth of a
     second.
     """
     session = Session()
@@ -87,11 +87,11 @@ def _config(*, path_style: bool, is_impatient: bool) -> Config:
 
 
 def _drop_expect(request: Any, **_: object) -> None:
-    """Remove `Expect: 100-continue`, which would make every PUT wait for a round trip before it sends its body."""
+    """Remove `Expect: 100-continue`, which would delay every PUT by a round trip before its body is sent."""
     del request.headers["Expect"]
 
 
 def _add_md5(params: dict[str, Any], **_: object) -> None:
-    """Add Content-MD5, without which several services reject DeleteObjects; boto3 no longer sends it."""
+    """Add Content-MD5, which boto3 no longer sends, but without which several services reject DeleteObjects."""
     digest = hashlib.md5(params["body"], usedforsecurity=False).digest()
     params["headers"]["Content-MD5"] = b64encode(digest).decode()

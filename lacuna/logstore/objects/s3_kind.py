@@ -1,6 +1,6 @@
-"""Buckets in S3 and S3-compatible services, identified by URLs: s3://BUCKET/PREFIX?endpoint=URL&region=NAME.
+"""Buckets in S3 and S3-compatible services: s3://BUCKET/PREFIX?endpoint=URL&region=NAME.
 
-Credentials are never in the URL: they come from boto3's usual chain.
+URLs never contain credentials, which come from boto3's usual chain.
 """
 
 from importlib.util import find_spec
@@ -22,7 +22,7 @@ _ANY_REGION: Final = "us-east-1"
 
 
 def bucket_url(bucket: str, **options: str | None) -> str:
-    """Return the URL for BUCKET or BUCKET/PREFIX with these options, omitting empty ones."""
+    """Return the URL of BUCKET or BUCKET/PREFIX with the options that are not empty."""
     given = urlencode({name: value for name, value in options.items() if value}, safe=":/")
     return f"{_SCHEME}://{quote(bucket.removeprefix(f'{_SCHEME}://'))}" + f"?{given}" * bool(given)
 
@@ -36,8 +36,8 @@ def _open(parts: SplitResult, options: Options, *, is_impatient: bool = False) -
     read_gap = options.get("read_gap", str(READ_GAP))
     if not (read_gap.isascii() and read_gap.isdigit()):
         raise StoreMisconfiguredError(
-            f"{bucket_url(parts.netloc)}: read_gap is {read_gap!r}: write a number of bytes, such as "
-            f"read_gap={READ_GAP}"
+            f"{bucket_url(parts.netloc)}: read_gap must be a number of bytes, such as "
+            f"read_gap={READ_GAP}, not {read_gap!r}"
         )
     return S3Store(
         parts.netloc,
@@ -51,7 +51,7 @@ def _open(parts: SplitResult, options: Options, *, is_impatient: bool = False) -
 
 
 def _open_for_journal(parts: SplitResult, options: Options) -> "S3Store":
-    """Open a bucket whose requests are sent only once and fail after a few seconds."""
+    """Open a bucket for a journal: requests are sent only once, and fail after a few seconds."""
     return _open(parts, options, is_impatient=True)
 
 
@@ -62,7 +62,9 @@ def _encryption(where: str, options: Options) -> "ServerSideEncryption | None":
     if not kind and not key_id:
         return None
     if kind not in SSE_KINDS:
-        raise StoreMisconfiguredError(f"{where}: {_SSE} is {kind!r}: choose {', '.join(SSE_KINDS)}")
+        raise StoreMisconfiguredError(
+            f"{where}: {_SSE} must be one of {', '.join(SSE_KINDS)}, not {kind!r}"
+        )
     if key_id and not kind.startswith("aws:kms"):
         raise StoreMisconfiguredError(
             f"{where}: {_SSE_KEY} requires {_SSE}=aws:kms or aws:kms:dsse, but it is {kind}"

@@ -1,14 +1,14 @@
 """Makes second attempts at requests that take too long.
 
-A few requests take many times as long as most because of a busy disk or a lost packet. A second attempt hardly ever has
-the same problem. So a request that takes longer than 95 % of the requests of its kind is *slow*, and is made again over
-another connection (adr/0069).
+A few requests take many times longer than most, because of a busy disk or a lost packet, and a second attempt is very
+unlikely to meet the same problem. A request that takes longer than 95 % of the requests of its kind is therefore
+*slow*, and is made again over a different connection (adr/0069).
 
-When a front end is replaced or a NAT forgets a connection, nothing ever arrives on the connection anymore. TCP notices
-this only after many seconds, as does a time-out that allows for slow requests. So a request without an answer after
-about a second is *silent*, and is made again over a new connection (adr/0055).
+After a front end is replaced, or a NAT forgets a connection, nothing arrives on that connection anymore. TCP takes many
+seconds to notice, and so does any time-out that allows for slow requests. A request without a response after about a
+second is therefore *silent*, and is made again over a new connection (adr/0055).
 
-In both cases, the only cost is one more request, provided that it is safe to make the request twice.
+A request that is safe to make twice loses nothing by this except the cost of the second one.
 """
 
 import threading
@@ -28,18 +28,18 @@ T = TypeVar("T")
 SLOW: Final = "slow"
 SILENT: Final = "silent"
 
-#: The attempts that each successful call allows. A store that is slow for all clients does not get every request twice.
+#: The second attempts that each successful call earns. A generally slow store thus does not get every request twice.
 _SHARE: Final = 0.05
 #: The number of attempts at silent requests that are allowed at a time. Slow requests do not use them up.
 _RESERVE: Final = 10.0
 #: The number of attempts at slow requests that are allowed at a time, once successful calls have earned them.
 _SLOW_BURST: Final = 10.0
-#: No request is slow before this time. A store in the same room needs no second attempts.
+#: No request is slow before this time. A nearby store needs no second attempts.
 _SLOW_AFTER_LEAST_S: Final = 0.005
 
 
 class Outcome(IntEnum):
-    """How an attempt has ended, in order from best to worst."""
+    """How an attempt ended, from best to worst."""
 
     SUCCESS = 0
     #: Any other attempt would be answered in the same way.
@@ -54,7 +54,7 @@ class Outcome(IntEnum):
 class Request(Generic[T]):
     """How to make a request over an open connection, and over a new one.
 
-    The request is silent after `silent_after` seconds. Without a `kind`, it is never slow.
+    The request becomes silent after `silent_after` seconds. If `kind` is None, it never counts as slow.
     """
 
     make: Callable[[], T]
@@ -65,7 +65,7 @@ class Request(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Ended(Generic[T]):
-    """The attempt that decides the call, and the reasons for the second attempts: SLOW, SILENT, or both."""
+    """The attempt that decided the call, and why second attempts were made: SLOW, SILENT, or both."""
 
     attempt: Future[T]
     reasons: Sequence[str]
@@ -82,10 +82,10 @@ class SecondAttempts:
         self._allowed = _RESERVE
 
     def call(self, request: Request[T]) -> Ended[T]:
-        """Make a request, then again if it is slow, and again if it is silent. Return the attempt that ended best.
+        """Make a request, again if it is slow, and again if it is silent. Return the attempt that ended best.
 
-        Until the request is silent, a refusal does not decide the call: the other attempt, which may have caused it,
-        can still succeed.
+        A refusal decides the call only once the request is silent. Until then, another attempt may still succeed, and
+        may even have caused the refusal.
         """
         started = perf_counter()
         ended = self._raced(request, started)
@@ -97,7 +97,7 @@ class SecondAttempts:
         return ended
 
     def close(self) -> None:
-        """Make no more calls. A call that has no answer yet ends by itself."""
+        """Make no more calls. Calls in progress end by themselves."""
         self._threads.shutdown(wait=False)
 
     def _raced(self, request: Request[T], started: float) -> Ended[T]:
@@ -134,7 +134,7 @@ class SecondAttempts:
     def _decision(
         self, attempts: Sequence[Future[T]], worst: Outcome, deadline: float | None = None
     ) -> Future[T] | None:
-        """Wait for an attempt that decides the call, and return it. Return None at the deadline."""
+        """Wait for the attempt that decides the call, and return it, or None if the deadline passes first."""
         while (best := self._best(attempts, worst)) is None:
             under_way = {each for each in attempts if not each.done()}
             timeout = None if deadline is None else max(deadline - perf_counter(), 0.0)
@@ -144,9 +144,7 @@ class SecondAttempts:
         return best
 
     def _best(self, attempts: Sequence[Future[T]], worst: Outcome) -> Future[T] | None:
-        """Return the attempt that has ended best, or None if its outcome is worse than `worst` and an attempt is still
-        under way.
-        """
+        """Return the best attempt so far, or None if it is worse than `worst` and others are in progress."""
         ended = [each for each in attempts if each.done()]
         best = min(ended, key=self._outcome, default=None)
         if best is None or len(ended) == len(attempts) or self._outcome(best) <= worst:

@@ -1,10 +1,10 @@
-"""The object store as the rest of Lacuna sees it: one Protocol, its errors and its counters.
+"""The object store as the rest of Lacuna sees it: a Protocol, its errors and its counters.
 
-An object is written once, whole, and never changes. A store is synchronous and may be called from any number of threads
-at once; an agent calls it from a thread pool.
+Each object is written once, as a whole, and never changes. A store is synchronous and may be called from several
+threads at once; agents call it from a thread pool.
 
-Keys are ``/``-separated components of ``A-Z a-z 0-9 . _ = -``. No component begins with a dot, so that a directory
-store can keep its own files next to the objects.
+Keys consist of components of ``A-Z a-z 0-9 . _ = -`` separated by ``/``. No component begins with a dot, so that a
+directory store can keep its own files next to the objects.
 """
 
 import re
@@ -37,12 +37,12 @@ _PREFIX = re.compile(rf"(?:{_COMPONENT}/)*(?:{_COMPONENT})?\Z")
 class ObjectStoreError(Exception):
     """Any failure of an object store. If an operator can fix it, the message says how.
 
-    Subclasses keep their arguments in `args`, so that errors can be pickled between processes.
+    Subclasses keep their arguments in `args`, so that errors can be pickled and sent to another process.
     """
 
 
 class InvalidKeyError(ObjectStoreError, ValueError):
-    """A key or prefix that not every store can hold. Only a bug in the caller causes this error, never a client."""
+    """A key or prefix that some store cannot hold. It is always a bug in the caller, and never a client's fault."""
 
 
 class KeyedError(ObjectStoreError):
@@ -54,7 +54,7 @@ class KeyedError(ObjectStoreError):
 
 
 class ObjectExistsError(KeyedError):
-    """`put` found an object under this key, so it wrote nothing."""
+    """`put` wrote nothing, because an object already has this key."""
 
     def __str__(self) -> str:
         return f"object {self.key!r} already exists, and objects are never overwritten"
@@ -68,9 +68,9 @@ class ObjectNotFoundError(KeyedError):
 
 
 class ShortReadError(ObjectStoreError):
-    """The object ends before the requested range.
+    """The object ends before the end of the requested range.
 
-    `position` and `size` are the requested range; `available` is the number of its bytes that exist.
+    `position` and `size` describe the range; `available` is how many of its bytes exist.
     """
 
     def __init__(self, key: str, position: int, size: int, available: int) -> None:
@@ -83,14 +83,14 @@ class ShortReadError(ObjectStoreError):
     def __str__(self) -> str:
         return (
             f"object {self.key!r} holds only {self.available} of the {self.size} bytes at position "
-            f"{self.position}: it is truncated, or the range was taken from another object"
+            f"{self.position}: it is truncated, or the range belongs to a different object"
         )
 
 
 class DamagedObjectError(ObjectStoreError):
     """Bytes of an encrypted object differ from those written under its name. None of them are returned.
 
-    The damage is within `size` bytes at `position` of the object; `reason` describes it.
+    The damage, described by `reason`, is within `size` bytes at `position` of the object.
     """
 
     def __init__(self, key: str, position: int, size: int, reason: str) -> None:
@@ -105,7 +105,7 @@ class DamagedObjectError(ObjectStoreError):
 
 
 class NotDeletedError(ObjectStoreError):
-    """Some of the objects were not deleted; all others are gone. `failures` has the error for each remaining key."""
+    """Some objects were not deleted. `failures` maps each of their keys to an error; all other objects are gone."""
 
     def __init__(self, failures: Mapping[str, ObjectStoreError]) -> None:
         super().__init__(failures)
@@ -117,11 +117,11 @@ class NotDeletedError(ObjectStoreError):
 
 
 class StoreUnavailableError(ObjectStoreError):
-    """The store failed temporarily. A retry is worthwhile; whether a put took effect is unknown."""
+    """The store failed temporarily, so a retry is worthwhile. It is unknown whether a put took effect."""
 
 
 class StoreMisconfiguredError(ObjectStoreError):
-    """The store rejects requests until an operator changes something. The message says what to change."""
+    """The store rejects requests until an operator changes something. The message says what."""
 
 
 class BucketMissingError(StoreMisconfiguredError):
@@ -130,7 +130,7 @@ class BucketMissingError(StoreMisconfiguredError):
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """One object in a listing: `size` is in bytes, `modified_ms` in ms since 1970 by the store's clock."""
+    """An object in a listing. `size` is in bytes; `modified_ms` is in ms since 1970, by the store's clock."""
 
     key: str
     size: int
@@ -138,7 +138,7 @@ class ObjectInfo:
 
 
 class RangeRead(NamedTuple):
-    """One read of an object: `size` bytes from `position` on, and the parts of them that are needed.
+    """A read of `size` bytes of an object, starting at `position`, and the parts of that range that are needed.
 
     A part is (position in the object, size, position in the buffer). Parts lie within the range, in order and without
     overlap. A store may read or skip the bytes between them.
@@ -151,10 +151,10 @@ class RangeRead(NamedTuple):
 
 
 class Reads(Sequence[RangeRead]):
-    """Reads of objects, kept as columns because there may be many small reads.
+    """Reads of objects, stored as columns because there may be many small ones.
 
-    Read i belongs to keys[i], spans `spans[i]` bytes, and has the parts with index firsts[i] to firsts[i + 1] - 1. The
-    parts are in `positions`, `sizes` and `starts`, as in a `RangeRead`.
+    Read i is of the object keys[i], spans `spans[i]` bytes, and has the parts firsts[i] to firsts[i + 1] - 1. The
+    columns `positions`, `sizes` and `starts` describe the parts, as in a `RangeRead`.
     """
 
     __slots__ = ("firsts", "keys", "positions", "sizes", "spans", "starts")
@@ -177,7 +177,6 @@ class Reads(Sequence[RangeRead]):
 
     @classmethod
     def of(cls, reads: Sequence[RangeRead]) -> "Reads":
-        """Return reads as columns."""
         if isinstance(reads, Reads):
             return reads
         parts = [part for read in reads for part in read.parts]
@@ -211,12 +210,12 @@ class Reads(Sequence[RangeRead]):
 class StoreMetrics:
     """Counters of a store's operations since it was opened. Thread-safe.
 
-    `puts`, `gets`, `deletes` (keys), `lists` (pages) and `sizes` count calls that succeeded. `bytes_written` and
-    `bytes_read` count payload bytes; `bytes_between` counts those of `bytes_read` that lay between the parts of a
-    `RangeRead` and were not needed. `connections_in_use` is the number of connections that carry a request now; at most
-    `connections_kept` stay open without a request. `second_attempts` counts requests that were made again, by operation
-    and reason (`second_attempts.SLOW`, `SILENT`). `prices` is None for a store whose requests cost nothing. `sent` is
-    the metrics of the inner store if this store encrypts the objects of another, otherwise this object itself.
+    `puts`, `gets`, `deletes` (keys), `lists` (pages) and `sizes` count successful calls. `bytes_written` and
+    `bytes_read` count payload bytes. `bytes_between` counts the bytes of `bytes_read` that lay between the parts of a
+    `RangeRead` and were not needed. `connections_in_use` counts the connections that are carrying a request; of the
+    others, at most `connections_kept` stay open. `second_attempts` counts repeated requests by operation and reason
+    (`second_attempts.SLOW`, `SILENT`). `prices` is None if requests cost nothing. For a store that encrypts the objects
+    of an inner store, `sent` is the inner store's metrics; otherwise, it is this object.
     """
 
     def __init__(
@@ -243,16 +242,14 @@ class StoreMetrics:
         self._clock_ahead_ms: float | None = None
 
     def dated(self, now_ms: int) -> None:
-        """Record the time stated in the service's response."""
         self._clock_ahead_ms = now_ms - time.monotonic() * 1000
 
     def clock_ms(self) -> int:
-        """Return the current time on the service's clock, computed from its last response; 0 if unknown."""
+        """Return the current time by the service's clock, based on its last response, or 0 if unknown."""
         ahead_ms = self._clock_ahead_ms
         return 0 if ahead_ms is None else int(ahead_ms + time.monotonic() * 1000)
 
     def dollars(self) -> float:
-        """Return the cost in dollars of the requests sent so far."""
         sent = self.sent
         if sent.prices is None:
             return 0.0
@@ -264,7 +261,6 @@ class StoreMetrics:
 
     @contextmanager
     def connection(self) -> Iterator[None]:
-        """Count a connection as in use while the block runs."""
         with self._lock:
             self.connections_in_use += 1
         try:
@@ -313,44 +309,44 @@ class ObjectStore(Protocol):
 
     @property
     def read_gap(self) -> int:
-        """The largest gap, in bytes, between two ranges of one object that one request reads (S18, adr/0021)."""
+        """The largest gap, in bytes, between two ranges of an object that are read in one request (S18, adr/0021)."""
 
     @property
     def reads_at_once(self) -> int:
-        """The number of concurrent `get`s up to which reading gets faster; more of them only slow each other down."""
+        """The number of concurrent `get` calls beyond which more calls only slow each other down."""
 
     @property
     def metrics(self) -> StoreMetrics:
         """The counters of this store."""
 
     def check(self) -> None:
-        """Make sure that the store can be reached and used. Called at start-up."""
+        """Check at start-up that the store can be reached and used."""
 
     def put(self, key: str, parts: Sequence[Part]) -> None:
         """Create the object from the concatenated parts. The write is atomic, and durable on return.
 
         Raises `ObjectExistsError` if the key is taken. After any other error, the whole object may exist, or may appear
-        later because a request is still on its way.
+        later because a request is still in progress.
         """
 
     def get(self, key: str, position: int, size: int) -> bytearray:
-        """Read exactly `size` (at least 1) bytes from `position` on.
+        """Read exactly `size` (at least 1) bytes, starting at `position`.
 
-        Raises `ObjectNotFoundError`, `ShortReadError`.
+        Raises `ObjectNotFoundError` and `ShortReadError`.
         """
 
     def get_up_to(self, key: str, position: int, size: int) -> bytearray:
-        """Read `size` (at least 1) bytes from `position` on, or fewer if the object ends sooner, in one request.
+        """In one request, read `size` (at least 1) bytes starting at `position`, or fewer if the object ends sooner.
 
-        Raises `ObjectNotFoundError`, and `ShortReadError` if the object ends at `position` or before.
+        Raises `ObjectNotFoundError`, and `ShortReadError` if the object ends at or before `position`.
         """
 
     def get_into(
         self, reads: Sequence[RangeRead], buffer: WritableBuffer
     ) -> list[ObjectStoreError | None]:
-        """Do many reads into `buffer`. Return for each its error or None, so that reads can fail independently.
+        """Perform reads into `buffer`. Return an error or None for each, so that reads can fail independently.
 
-        The error is the one that `get` would raise. The parts of a failed read are undefined in the buffer.
+        The error is the one that `get` would raise. After an error, the read's parts of the buffer are undefined.
         """
 
     def get_all(self, key: str) -> bytearray:
@@ -362,13 +358,13 @@ class ObjectStore(Protocol):
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects whose key starts with `prefix` and is greater than `start_after`, in key order.
 
-        The listing is fetched page by page. Objects created or deleted in the meantime may or may not be listed.
+        Pages are requested as they are needed. Objects created or deleted in the meantime may or may not be listed.
         """
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete the objects under `keys`. A key without an object is not an error.
 
-        A key that cannot be deleted does not affect others. Raises `NotDeletedError` after all keys have been tried.
+        All keys are tried, even if some cannot be deleted. Raises `NotDeletedError` at the end if any failed.
         """
 
     def close(self) -> None:
@@ -376,9 +372,7 @@ class ObjectStore(Protocol):
 
 
 class RangeReader:
-    """`get` and `get_up_to` for a store that reads ranges with `_range`, which returns fewer bytes if the object ends
-    sooner.
-    """
+    """Implements `get` and `get_up_to` by `_range`, which may return fewer bytes only at the end of the object."""
 
     metrics: StoreMetrics
 
@@ -403,14 +397,14 @@ class RangeReader:
 def get_each(
     store: ObjectStore, reads: Sequence[RangeRead], buffer: WritableBuffer
 ) -> list[ObjectStoreError | None]:
-    """Do what `get_into` does by calling `get` for one read after another."""
+    """Implement `get_into` with a `get` for each read."""
     return [get_parts(store, read, buffer) for read in reads]
 
 
 def get_parts(
     store: ObjectStore, read: RangeRead, buffer: WritableBuffer
 ) -> ObjectStoreError | None:
-    """Do one of the reads of `get_into` by calling `get`. Return its error, or None."""
+    """Perform one of the reads of `get_into` with `get`. Return its error, or None."""
     try:
         data = store.get(read.key, read.position, read.size)
     except ObjectStoreError as error:
@@ -421,7 +415,7 @@ def get_parts(
 
 
 def delete_each(keys: Iterable[str], delete: Callable[[str], None]) -> None:
-    """Call `delete` for each key, and raise `NotDeletedError` for those that raised an `ObjectStoreError`."""
+    """Call `delete` for each key. Raises `NotDeletedError` for the keys for which it raised an `ObjectStoreError`."""
     failures: dict[str, ObjectStoreError] = {}
     for key in keys:
         try:
@@ -435,7 +429,7 @@ def delete_each(keys: Iterable[str], delete: Callable[[str], None]) -> None:
 
 
 def copy_parts(read: RangeRead, data: Part, buffer: WritableBuffer) -> None:
-    """Copy the parts of a read from `data`, the bytes of its whole range, to their places in `buffer`."""
+    """Copy a read's parts to their places in `buffer`, given `data`, all bytes of its range."""
     with memoryview(data) as source, memoryview(buffer) as target:
         for position, size, start in read.parts:
             begin = position - read.position
@@ -443,32 +437,32 @@ def copy_parts(read: RangeRead, data: Part, buffer: WritableBuffer) -> None:
 
 
 def wall_clock_ms() -> int:
-    """Return the milliseconds since 1970. This is the default clock of stores that timestamp objects themselves."""
+    """Return the milliseconds since 1970: the default clock of stores that timestamp objects themselves."""
     return time.time_ns() // 1_000_000
 
 
 def check_key(key: str) -> str:
-    """Return `key` if every store can hold it, otherwise raise `InvalidKeyError`."""
+    """Return `key` if every store can hold it; otherwise raise `InvalidKeyError`."""
     if len(key) > MAX_KEY_SIZE or not _KEY.match(key):
         raise InvalidKeyError(
-            f"{key!r} is not an object key: write parts of letters, digits and . _ = - with '/' between them"
+            f"{key!r} is not a valid object key: use letters, digits and . _ = - in parts "
+            "separated by '/'"
         )
     return key
 
 
 def check_prefix(prefix: str) -> str:
-    """Return `prefix` if a key can start with it, otherwise raise `InvalidKeyError`."""
+    """Return `prefix` if a key can start with it; otherwise raise `InvalidKeyError`."""
     if not is_prefix(prefix):
         raise InvalidKeyError(f"{prefix!r} cannot be the prefix of an object key")
     return prefix
 
 
 def is_prefix(text: str) -> bool:
-    """Whether a key can start with `text`."""
     return len(text) <= MAX_KEY_SIZE and _PREFIX.match(text) is not None
 
 
 def check_range(key: str, position: int, size: int) -> None:
-    """Raise ValueError for a negative position or an empty range, which S3 cannot express."""
+    """Raise ValueError if the position is negative or the range is empty, which S3 cannot express."""
     if position < 0 or size < 1:
         raise ValueError(f"a range of {size} bytes at position {position} of {key!r} is not valid")

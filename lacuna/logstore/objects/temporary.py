@@ -1,7 +1,7 @@
-"""Temporary files of a directory store, which become objects once they get their names.
+"""The temporary files of a directory store, which are linked to their keys to become objects.
 
-Temporary files are locked while they are written, so that a store that opens the same directory can distinguish the
-leftovers of a dead process (no process holds the lock) from the work of a live one.
+A process locks the files that it is writing. When another store opens the same directory, it can thus recognize the
+files that a dead process left behind: no process holds their locks.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from lacuna.logstore.objects.filesystem import FileSystem
 
 @dataclass(frozen=True, slots=True)
 class TemporaryFile:
-    """An empty file, open for writing, and locked."""
-
     path: str
     fd: int
 
 
 class TemporaryFiles:
-    """The temporary files in `folder`, which is created but never synced, since none need survive a crash.
+    """The temporary files in `folder`, which is created but never synced, since none of them needs to survive a crash.
 
-    Files that no live process holds are removed. The folder stays open, so that its deletion or replacement is noticed.
+    Files that a dead process left behind are removed. The folder stays open, so that its deletion or replacement is
+    noticed.
     """
 
     def __init__(self, file_system: FileSystem, folder: str) -> None:
@@ -39,19 +38,19 @@ class TemporaryFiles:
         self._fd: int | None = self._fs.open(folder)
 
     def are_there(self) -> bool:
-        """Whether the folder is still the one that was opened."""
         if self._fd is None:
             raise OSError(errno.EBADF, "the store is closed", self._folder)
         return self._fs.is_at(self._fd, self._folder)
 
     def close(self) -> None:
-        """Close the folder. A second call does nothing."""
         fd, self._fd = self._fd, None
         if fd is not None:
             self._fs.close(fd)
 
     def create(self) -> TemporaryFile:
-        """Create a file. This loops because processes in two containers may have the same pid."""
+        """Create a file. Several names may have to be tried, since processes in different containers may have the same
+        pid.
+        """
         while True:
             path = f"{self._folder}/{os.getpid()}-{next(self._names)}"
             try:
@@ -63,14 +62,12 @@ class TemporaryFiles:
             self._fs.close(fd)  # a store that is just starting took it for a leftover
 
     def discard(self, file: TemporaryFile) -> None:
-        """Close the file and remove its name."""
         try:
             self._fs.unlink(file.path)
         finally:
             self._fs.close(file.fd)
 
     def _sweep(self) -> None:
-        """Remove the temporary files that no live process holds."""
         for name, is_directory in self._fs.names(self._folder):
             path = f"{self._folder}/{name}"
             if is_directory:

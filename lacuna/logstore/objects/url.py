@@ -1,8 +1,8 @@
 """Opens the object store at a URL.
 
-In a URL, `encryption_keys` is the path of the file with the cluster's keys (`cluster_keys`), or `command` if the
-command in the environment variable LACUNA_ENCRYPTION_KEY_COMMAND prints them. A URL may come from a file in a data
-folder, and must not be able to run a command.
+The option `encryption_keys` is the path of the file with the cluster's keys (`cluster_keys`). If it is `command`, the
+command in the environment variable LACUNA_ENCRYPTION_KEY_COMMAND prints the keys. URLs may come from a file in a data
+folder, which must not be able to run a command, so they cannot contain the command itself.
 """
 
 import os
@@ -43,26 +43,26 @@ EXPORT_FORMS: Final = _forms(lambda kind: kind.takes_exports)
 
 
 def kind_of(url: str) -> StoreKind:
-    """Return the kind of the store at `url`. Raises `StoreMisconfiguredError` unless the URL names a store."""
+    """Return the kind of store that `url` names. Raises `StoreMisconfiguredError` if it names none."""
     return _checked(url)[0]
 
 
 def holds_journals(url: str) -> bool:
-    """Return whether `url` is the URL of a store that can hold a journal or its snapshots."""
+    """Whether the store at `url` can hold a journal or its snapshots."""
     kind = KINDS.get(url.partition(":")[0])
     return kind is not None and kind.open_for_journal is not None
 
 
 def folder_of(url: str) -> str | None:
-    """The folder of the store at `url`, or None if the store is not in a folder. Raises `StoreMisconfiguredError`."""
+    """Return the folder of the store at `url`, or None if it is not in a folder. Raises `StoreMisconfiguredError`."""
     kind, parts = _checked(url)
     return None if kind.folder is None else kind.folder(parts)
 
 
 def open_store(url: str) -> ObjectStore:
-    """Open the store at `url`; a directory is created.
+    """Open the store at `url`. A missing directory is created.
 
-    No request is sent to a service: call `check()` for that. Raises `StoreMisconfiguredError`.
+    No request is sent to a service; call `check()` to test the connection. Raises `StoreMisconfiguredError`.
     """
     kind, parts = _checked(url)
     options = _options(kind, parts)
@@ -74,13 +74,13 @@ def open_store(url: str) -> ObjectStore:
 def open_conditional_store(url: str) -> ConditionalStore:
     """Open the store at `url` for a journal.
 
-    Raises `StoreMisconfiguredError`, also if several machines cannot write conditionally to the store.
+    Raises `StoreMisconfiguredError`, for example if the store does not support conditional writes by several machines.
     """
     kind, parts = _checked(url)
     if kind.open_for_journal is None:
         raise StoreMisconfiguredError(
-            f"{url!r} is a store that several machines cannot write to conditionally: a journal in "
-            f"the bucket needs {JOURNAL_FORMS}"
+            f"{url!r} does not support conditional writes by several machines, so it cannot hold a "
+            f"journal: use {JOURNAL_FORMS}"
         )
     options = _options(kind, parts)
     keys = _keys(options)
@@ -89,14 +89,12 @@ def open_conditional_store(url: str) -> ConditionalStore:
 
 
 def check_url(url: str) -> None:
-    """Raise `StoreMisconfiguredError` unless `url` names a store and all its options are valid. The store is not
-    opened.
-    """
+    """Check a URL and its options without opening the store. Raises `StoreMisconfiguredError`."""
     _options(*_checked(url))
 
 
 def with_options(url: str, **options: str) -> str:
-    """The URL with these options, omitting empty ones. Raises `StoreMisconfiguredError`."""
+    """Return the URL with these options set, except for empty ones. Raises `StoreMisconfiguredError`."""
     _, parts = _checked(url)
     given = {name: value for name, value in options.items() if value}
     if not given:
@@ -108,18 +106,18 @@ def with_options(url: str, **options: str) -> str:
 
 
 def has_keys(url: str) -> bool:
-    """Whether the URL names the keys with which its objects are encrypted. Raises `StoreMisconfiguredError`."""
+    """Whether the URL has the option `encryption_keys`. Raises `StoreMisconfiguredError`."""
     return KEYS_OPTION in dict(parse_qsl(_checked(url)[1].query, keep_blank_values=True))
 
 
 def with_keys(url: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the URL with the keys that the environment names, if the URL itself names none."""
+    """Return the URL, with the keys named in `environment` if the URL itself names none."""
     keys = keys_option(environment.get(KEYS_VARIABLE, ""), environment.get(COMMAND_VARIABLE, ""))
     return url if has_keys(url) else with_options(url, **{KEYS_OPTION: keys})
 
 
 def keys_option(path: str, command: str) -> str:
-    """Return the value that `encryption_keys` has in a URL for a file of keys, for a command, or for neither."""
+    """Return the value of `encryption_keys` for a key file, for a command, or ("") for neither."""
     return os.path.abspath(path) if path else OF_COMMAND if command else ""
 
 
@@ -133,27 +131,23 @@ def _checked(url: str) -> tuple[StoreKind, SplitResult]:
         raise _no_store(url)
     if "#" in url or ("?" in url and not _has_options(kind, parts)):
         raise StoreMisconfiguredError(
-            f"{url!r}: the part after '?' or '#' would be ignored: write %3F and %23 if they are "
-            "part of a name"
+            f"{url!r}: the part after '?' or '#' would be ignored: use %3F and %23 if these "
+            "characters are part of a name"
         )
     return kind, parts
 
 
 def _no_store(url: str) -> StoreMisconfiguredError:
-    return StoreMisconfiguredError(
-        f"{url!r} is not the URL of an object store: write one of {FORMS}"
-    )
+    return StoreMisconfiguredError(f"{url!r} is not the URL of an object store: use one of {FORMS}")
 
 
 def _has_options(kind: StoreKind, parts: SplitResult) -> bool:
-    """Whether the text after "?" consists of options rather than being a part of a folder's name."""
     if kind.folder is None:
         return bool(kind.options)
     return parts.query.startswith(tuple(f"{name}=" for name in kind.options))
 
 
 def _options(kind: StoreKind, parts: SplitResult) -> dict[str, str]:
-    """The options of a URL. Raises `StoreMisconfiguredError` for one that does not exist or has no value."""
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     where = f"{kind.scheme}://{parts.netloc or parts.path}"
     if unknown := sorted(options.keys() - set(kind.options)):
@@ -169,7 +163,6 @@ def _options(kind: StoreKind, parts: SplitResult) -> dict[str, str]:
 
 
 def _keys(options: Mapping[str, str]) -> KeySource | None:
-    """Return the keys to which a URL's options refer."""
     path = options.get(KEYS_OPTION)
     if path is None:
         return None
@@ -182,7 +175,7 @@ def _keys(options: Mapping[str, str]) -> KeySource | None:
     command = os.environ.get(COMMAND_VARIABLE)
     if not command:
         raise StoreMisconfiguredError(
-            "the objects of this store are encrypted, and a command prints the keys: name the "
+            "the objects of this store are encrypted, and a command prints the keys: specify the "
             f"command with {COMMAND_VARIABLE} or --encryption-key-command"
         )
     return KeyCommand(command)

@@ -1,7 +1,7 @@
-"""Record batches of magic 2 as values: one type for reading, another for writing (KIP-98).
+"""Record batches of magic 2 as values: one type for reading, and one for writing (KIP-98).
 
-`BatchHeader` is the fixed part. `read_batches` yields a `RecordBatch` for each batch in a buffer. A batch's `records`
-are decompressed and parsed on first use. `BatchToWrite` keeps the given offset deltas, so that holes survive a rewrite.
+`read_batches` yields a `RecordBatch` for each batch in a buffer. Its `header` is parsed; its `records` are decompressed
+and parsed only when requested. `BatchToWrite` keeps the given offset deltas, so that holes survive a rewrite.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes | None], ...]
-# As the kernel returns them: attributes, timestamp delta, offset delta, key, value, headers.
+# A record as the kernel returns it: attributes, timestamp delta, offset delta, key, value, headers.
 RawRecord: TypeAlias = tuple[int, int, int, bytes | None, bytes | None, Headers]
 _OFFSET_DELTA: Final = 2
 # A varint of 32 bits has five bytes.
@@ -60,9 +60,9 @@ _MAX_SIZE_SHIFT: Final = 28
 
 
 class BatchHeader(NamedTuple):
-    """The first 61 bytes of a batch. The names are Kafka's; `crc` is the stored CRC-32C.
+    """The first 61 bytes of a batch, with Kafka's field names. `crc` is the stored CRC-32C.
 
-    This is a named tuple because one is created for every produced batch.
+    This is a named tuple, which is cheap to create, because every produced batch needs one.
     """
 
     base_offset: int
@@ -83,8 +83,8 @@ class BatchHeader(NamedTuple):
     def parse(cls, buffer: Buffer, position: int = 0) -> BatchHeader:
         """Parse the header at byte `position`.
 
-        Raises TruncatedBatchError if fewer than 61 bytes are left, and CorruptBatchError for another magic or a
-        batch_length that leaves no room for the header.
+        Raises TruncatedBatchError if fewer than 61 bytes are left, and CorruptBatchError if the magic is not 2 or
+        batch_length leaves no room for the header.
         """
         data = memoryview(buffer)
         if len(data) - position > MAGIC_AT and data[position + MAGIC_AT] != MAGIC:
@@ -102,52 +102,49 @@ class BatchHeader(NamedTuple):
         return header
 
     def pack(self) -> bytes:
-        """Return the 61 bytes of the header, with the fields unchanged."""
         return HEADER.pack(*self)
 
     @property
     def size(self) -> int:
-        """The whole batch's size in bytes."""
+        """The size of the whole batch in bytes."""
         return self.batch_length + LOG_OVERHEAD
 
     @property
     def codec(self) -> Codec:
-        """The compression codec. Raises UnsupportedCodecError for the numbers 5 to 7, which are not codecs."""
+        """The compression codec. Raises UnsupportedCodecError for the numbers 5 to 7, which no codec has."""
         return codec_of(self.attributes & CODEC_MASK)
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """The source of the records' timestamps. With LOG_APPEND_TIME, every record has the timestamp max_timestamp."""
+        """The source of the records' timestamps. With LOG_APPEND_TIME, max_timestamp applies to every record."""
         return TimestampType(int(self.attributes & LOG_APPEND_TIME_BIT != 0))
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch belongs to a transaction."""
         return self.attributes & TRANSACTIONAL_BIT != 0
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch's records are control records."""
         return self.attributes & CONTROL_BIT != 0
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether base_timestamp is the time from which its tombstones may be deleted (KIP-534)."""
+        """Whether base_timestamp is the time after which the batch's tombstones may be deleted (KIP-534)."""
         return self.attributes & DELETE_HORIZON_BIT != 0
 
     @property
     def last_offset(self) -> int:
-        """The last offset in the batch's range, whether or not a record has this offset."""
+        """The last offset in the batch's range, even if no record has it."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """The offset after the batch (S16), computed from last_offset_delta, never from the record count."""
+        """The offset that follows the batch (S16), computed from last_offset_delta, not from the record count."""
         return self.last_offset + 1
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record, or NO_SEQUENCE if the batch has none. Sequences wrap from 2^31-1 to 0."""
+        """The sequence of the last record, or NO_SEQUENCE if there is none. Sequences wrap around from 2^31-1 to 0."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & MAX_INT32
@@ -155,7 +152,7 @@ class BatchHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as read from a batch. `timestamp` is the append time if the batch has LOG_APPEND_TIME."""
+    """A record read from a batch. `timestamp` is the append time if the batch has LOG_APPEND_TIME."""
 
     offset: int
     timestamp: int
@@ -167,7 +164,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """A batch as read from a buffer: its header, and all its bytes as a view of the buffer."""
+    """A batch read from a buffer: its parsed header, and all its bytes as a view of the buffer."""
 
     header: BatchHeader
     data: memoryview
@@ -179,15 +176,15 @@ class RecordBatch:
             raise CorruptBatchError(f"its CRC-32C is {self.header.crc:08x}, not {computed:08x}")
 
     def section(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:
-        """Return the decompressed records section. Raises the errors of `compression.decompress`.
+        """Return the records section, decompressed. Raises the errors of `compression.decompress`.
 
-        `max_bytes` does not limit an uncompressed section, which is already in memory.
+        `max_bytes` does not apply to an uncompressed section, which is already in memory.
         """
         codec, section = self.header.codec, self.data[HEADER_SIZE:]
         return bytes(section) if codec is Codec.NONE else decompress(codec, section, max_bytes)
 
     def records(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> list[Record]:
-        """Return the records in offset order. `max_bytes` bounds the decompressed section.
+        """Return the records in offset order. `max_bytes` limits the size of the decompressed section.
 
         Raises InvalidRecordError if the records contradict the header, and the errors of `section`.
         """
@@ -196,10 +193,9 @@ class RecordBatch:
     def record_groups(
         self, most: int, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
     ) -> Iterator[list[Record]]:
-        """Yield the records in lists of at most `most` records, which bounds the number of Python objects in memory.
+        """Yield the records in lists of at most `most`, to limit memory: a record of 7 bytes is an object of hundreds.
 
-        A record of 7 bytes takes hundreds of bytes as an object. Raises the errors of `records` at the first bad
-        record.
+        Raises the errors of `records` when it reaches the first invalid record.
         """
         section = self.section(max_bytes)
         start, first, last_delta = 0, 0, -1
@@ -213,7 +209,7 @@ class RecordBatch:
     def _checked(
         self, raw_records: list[RawRecord], first: int = 0, last_delta: int = -1
     ) -> list[Record]:
-        """Check and convert records. The first has the index `first`, and `last_delta` is the delta before it."""
+        """Check and convert records, given the index of the first one and the offset delta before it."""
         header = self.header
         records: list[Record] = []
         append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -231,7 +227,7 @@ class RecordBatch:
 
 
 def _behind_records(section: bytes, position: int, count: int) -> int:
-    """Return the position after `count` records. Only their sizes are read (zigzag varints).
+    """Return the position after `count` records, of which only the sizes (zigzag varints) are read.
 
     If the records do not fit, return the end of the section, so that reading them fails.
     """
@@ -254,10 +250,10 @@ def _behind_records(section: bytes, position: int, count: int) -> int:
 
 
 def read_batches(buffer: Buffer, *, verify: bool = True) -> Iterator[RecordBatch]:
-    """Yield the consecutive batches of `buffer`, which must end at the end of a batch.
+    """Yield the consecutive batches in `buffer`, which must end where a batch ends.
 
-    Raises TruncatedBatchError, after all whole batches, if more bytes are needed, and CorruptBatchError if more bytes
-    would not help. With `verify=False`, the CRC-32C is not checked.
+    Raises TruncatedBatchError, after yielding all whole batches, if the last one is incomplete, and CorruptBatchError
+    if more bytes would not help. With `verify=False`, checksums are not verified.
     """
     data = memoryview(buffer)
     position = 0
@@ -279,7 +275,7 @@ def _read_batch(data: memoryview, position: int) -> RecordBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRecord:
-    """A record to write. `offset_delta` counts from its batch's base_offset; `timestamp` is in ms."""
+    """A record to write. `offset_delta` is relative to the batch's base_offset; `timestamp` is in ms."""
 
     offset_delta: int
     timestamp: int = NO_TIMESTAMP
@@ -291,9 +287,9 @@ class NewRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchToWrite:
-    """A batch to write. Offset deltas must strictly increase, but may have holes.
+    """A batch to write. Offset deltas must strictly increase, but may leave holes.
 
-    If None, last_offset_delta is the last record's offset delta, base_timestamp is the first record's timestamp, and
+    Defaults: last_offset_delta is the last record's offset delta, base_timestamp is the first record's timestamp, and
     max_timestamp is the largest timestamp (-1 without records).
     """
 
@@ -312,7 +308,7 @@ class BatchToWrite:
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH
 
     def encode(self) -> bytes:
-        """Return the batch's bytes. Raises ValueError for deltas out of order or out of range."""
+        """Return the batch's bytes. Raises ValueError if offset deltas are out of order or out of range."""
         base_timestamp, max_timestamp = self._timestamps()
         section = b"".join(_encode_record(record, base_timestamp) for record in self.records)
         if self.codec is not Codec.NONE:
@@ -376,7 +372,6 @@ def _sized(data: bytes | None) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """Return the zigzag varint of a signed int of at most 64 bits."""
     bits = (value << 1) ^ (value >> 63)
     if not 0 <= bits < 1 << 64:
         raise ValueError(f"{value} does not fit 64 bits")

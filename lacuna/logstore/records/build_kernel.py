@@ -1,8 +1,7 @@
 """Compiles the kernel in place: `python -m lacuna.logstore.records.build_kernel [--serving | MODULE ...]`.
 
-The kernel consists of the modules below. Each extension module is put next to its source, and Python's import prefers
-the extension module. Without a C compiler, the script says so and exits successfully, and the same sources run
-interpreted.
+Each extension module is put next to its source, and Python prefers it when importing. Without a C compiler, the script
+prints a message and exits successfully, and the sources run interpreted.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from setuptools import Extension
 
 CORES: Final = os.cpu_count() or 1
-#: Without debugging information, which takes a fifth of the compiler's time. -O3 takes another quarter of it and
-#: produces no faster code.
+#: Debugging information would take a fifth of the compiler's time. -O3 would take an additional quarter, and
+#: does not produce faster code.
 OPTIONS: Final = ("-O2", "-g0")
 #: The modules of agents and control planes, which are half of the C compiler's work. The Makefile reads these names.
 SERVING: Final = (
@@ -39,7 +38,7 @@ MODULES: Final = (
     "lacuna.logstore.records.encoding",
     "lacuna.logstore.records.legacy.kernel",
 )
-#: Cython's code for memoryviews, in a separate module, because in each of the modules it would be half of the C
+#: Cython's code for memoryviews, in a separate module: if each module contained it, it would be half of the C
 #: compiler's work.
 SHARED: Final = "lacuna.logstore.records._memoryviews"
 _PACKAGE: Final = Path(__file__).parents[2]
@@ -52,13 +51,12 @@ SOURCES: Final = {
 
 
 def extension_path(module: str) -> Path:
-    """Return the path of a compiled module, whether or not it exists."""
     source = SOURCES.get(module) or Path(__file__).with_name(f"{module.rpartition('.')[2]}.c")
     return source.with_name(f"{source.stem}{sysconfig.get_config_var('EXT_SUFFIX')}")
 
 
 def is_fresh(module: str) -> bool:
-    """Whether a compiled module exists and is no older than its sources."""
+    """Whether a module has been compiled since its sources last changed."""
     compiled, source = extension_path(module), SOURCES[module]
     parts = [part for part in (source, source.with_suffix(".pxd"), _SHARED) if part.exists()]
     return compiled.exists() and all(
@@ -67,16 +65,14 @@ def is_fresh(module: str) -> bool:
 
 
 def has_compiler() -> bool:
-    """Whether Python's headers and a C compiler are installed: the one that built this Python, or `CC`."""
+    """Whether Python's headers and a C compiler are installed: the compiler that built this Python, or `CC`."""
     command = os.environ.get("CC") or str(sysconfig.get_config_var("CC") or "cc")
     headers = Path(sysconfig.get_path("include"), "Python.h")
     return shutil.which(command.split()[0]) is not None and headers.exists()
 
 
 def extensions(sources: Mapping[str, str], folder: str) -> list[Extension]:
-    """Return the extensions to compile, given their modules and sources. Their C code is written to `folder`, using all
-    cores.
-    """
+    """Return the extensions to compile, given their modules and sources. All cores generate the C code, in `folder`."""
     from Cython.Build import cythonize
     from setuptools import Extension
 
@@ -100,7 +96,7 @@ def extensions(sources: Mapping[str, str], folder: str) -> list[Extension]:
 
 
 def build(*modules: str) -> list[Path]:
-    """Compile modules and move the results into place atomically. Return the paths of the extension modules."""
+    """Compile modules, move the results into place atomically, and return their paths."""
     from setuptools import Distribution
     from setuptools.command.build_ext import build_ext
 
@@ -116,7 +112,7 @@ def build(*modules: str) -> list[Path]:
 
 
 def _put(compiled: Path, module: str) -> Path:
-    """Copy a built file next to the target and then rename the copy, since a rename cannot cross file systems."""
+    """Copy a compiled file next to its target and rename the copy, since a rename cannot cross file systems."""
     target = extension_path(module)
     staged = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.copyfile(compiled, staged)
@@ -129,7 +125,7 @@ def _say(line: str) -> None:
 
 
 def main(*modules: str) -> int:
-    """Compile the given modules, or all. Return 1 if the compiler failed, otherwise 0, even if there is no compiler."""
+    """Compile the given modules, or all. Return 1 if compilation failed, and 0 otherwise, even without a compiler."""
     if not has_compiler():
         _say(
             "no C compiler with Python's headers (python3-dev) found: the record kernel stays interpreted"

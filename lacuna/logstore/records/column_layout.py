@@ -1,8 +1,8 @@
-"""Records as columns in the layout of Apache Arrow's arrays. The columns are plain buffers and need no Arrow library.
+"""Records as columns in the layout of Apache Arrow's arrays, but in plain buffers that need no Arrow library.
 
-Integers are in the machine's byte order. A validity bitmap has one bit for each row, which is set if there is a value.
-Row 0 has the lowest bit of the first byte. A column without nulls has no bitmap. Row i of a BinaryColumn is
-data[offsets[i]:offsets[i + 1]]. With pyarrow:
+Integers are in native byte order. A validity bitmap has a bit for each row, set if the row has a value; row 0 is the
+lowest bit of the first byte. A column without nulls has no bitmap. Row i of a BinaryColumn is data[offsets[i]:offsets[i
++ 1]]. With pyarrow:
 
     validity = None if column.validity is None else pa.py_buffer(column.validity)
     buffers = [validity, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BinaryColumn:
-    """Byte strings, some of which may be null. `validity` is a bitmap or None; `offsets` is int32[rows + 1]."""
+    """Byte strings or nulls. `validity` is a bitmap or None; `offsets` is int32[rows + 1]."""
 
     validity: Buffer | None
     offsets: Buffer
@@ -29,9 +29,9 @@ class BinaryColumn:
 
 @dataclass(frozen=True, slots=True)
 class HeaderColumn:
-    """The headers of records: record i has headers list_offsets[i] to list_offsets[i + 1] - 1.
+    """The headers of records. Record i has the headers list_offsets[i] to list_offsets[i + 1] - 1.
 
-    `list_offsets` is int32[records + 1]; no list is null. Keys are UTF-8 and never null.
+    `list_offsets` is int32[records + 1], and no list is null. Keys are UTF-8, and never null.
     """
 
     list_offsets: Buffer
@@ -41,7 +41,7 @@ class HeaderColumn:
 
 @dataclass(frozen=True, slots=True)
 class RecordColumns:
-    """`count` records in the order of their offsets; a column that was not requested is None.
+    """`count` records in offset order. A column that was not requested is None.
 
     | column | rows |
     |---|---|

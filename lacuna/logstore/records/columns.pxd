@@ -1,4 +1,4 @@
-# The C functions that `columns.py` calls in its compiled form: buffers that grow without being cleared or copied.
+# C functions for the compiled form of `columns.py`: buffers that grow without being cleared or copied.
 
 from libc.string cimport memcpy
 

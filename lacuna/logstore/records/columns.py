@@ -2,8 +2,8 @@
 # cython: initializedcheck=False
 """Converts stored batches to columns: their records in the layout of Arrow's arrays.
 
-Cython compiles this module, or Python interprets it; the types for callers are in `columns.pyi`. The input consists of
-whole batches with true offsets and verified checksums, as produced by `kernel`'s walks and by `pieces`:
+Cython compiles this module, or Python interprets it; `columns.pyi` has the types for callers. The input must be whole
+batches with true offsets and verified checksums, as returned by the walks in `kernel` and `pieces`:
 
     builder = ColumnBuilder(headers=True)
     for data in blocks:
@@ -11,7 +11,7 @@ whole batches with true offsets and verified checksums, as produced by `kernel`'
             yield columns                       # whenever max_bytes or max_records is reached
     columns = builder.take()                    # the rest, or None
 
-If a record breaks the format, `kernel.read_records` reads it again and raises the error.
+If a record is malformed, `kernel.read_records` reads it again and raises the error.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ _FAULT = cython.declare(cython.int, 3)
 @cython.final
 @cython.cclass
 class _Growing:
-    """A buffer that grows at its end: a bytearray, or what `allocate` returns (see ColumnBuilder).
+    """A buffer that grows at its end: a bytearray, or whatever `allocate` returns (see ColumnBuilder).
 
-    When compiled, the memory is not cleared. The `put` methods then need no interpreter lock, but the room must have
-    been reserved before.
+    In compiled form, the memory is not cleared, and the `put` methods need no interpreter lock; room must have been
+    reserved before they are called.
     """
 
     allocate: object
@@ -88,7 +88,6 @@ class _Growing:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def reserve(self, length: cython.Py_ssize_t) -> cython.int:
-        """Make room for `length` more bytes."""
         if self.size + length > self.capacity:
             self.capacity = max(
                 self.size + length, 2 * self.capacity, self.expected, _FIRST_CAPACITY
@@ -173,9 +172,7 @@ class _Growing:
 
     @cython.cfunc
     def take(self) -> object:
-        """Return the bytes written so far. Later bytes go to a new buffer, which begins with room for the same number
-        of bytes.
-        """
+        """Return the bytes written so far, and start a new buffer with room for the same number of bytes."""
         if self.capacity == 0:
             self.reserve(1)
         if cython.compiled:
@@ -189,8 +186,6 @@ class _Growing:
 @cython.final
 @cython.cclass
 class _BinaryBuilder:
-    """A BinaryColumn under construction."""
-
     validity: _Growing
     offsets: _Growing
     data: _Growing
@@ -207,7 +202,6 @@ class _BinaryBuilder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def reserve(self, rows: cython.Py_ssize_t, length: cython.Py_ssize_t) -> cython.int:
-        """Make room for `rows` more rows, with `length` bytes in all."""
         self.validity.reserve((rows >> 3) + 1)
         self.offsets.reserve(4 * (rows + 1))
         self.data.reserve(length)
@@ -228,7 +222,6 @@ class _BinaryBuilder:
         at: cython.Py_ssize_t,
         length: cython.longlong,
     ) -> cython.void:
-        """Add data[at:at + length], or null if `length` is negative."""
         if self.count & 7 == 0:
             self.validity.put_byte(0)
         if length < 0:
@@ -256,8 +249,6 @@ class _BinaryBuilder:
 @cython.final
 @cython.cclass
 class _Scan:
-    """A position in a buffer of batches, and in the records section of the current batch."""
-
     raw: object
     data: cython.const[cython.uchar][::1]
     at: cython.Py_ssize_t
@@ -316,7 +307,7 @@ class _Scan:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def next_batch(self) -> cython.int:
-        """Enter the next batch that may hold wanted records. Return 0 if there is none, otherwise 1."""
+        """Move to the next batch that may contain wanted records. Return 0 if there is none, otherwise 1."""
         at: cython.Py_ssize_t
         size: cython.Py_ssize_t
         while self.at < self.end:
@@ -374,9 +365,7 @@ class _Scan:
     @cython.nogil
     @cython.exceptval(check=False)
     def varint(self, max_bits: cython.int) -> cython.longlong:
-        """Read a zigzag varint of at most `max_bits` bits that ends within the record. Most varints have one or two
-        bytes.
-        """
+        """Read a zigzag varint of at most `max_bits` bits within the record. Most are one or two bytes long."""
         at: cython.Py_ssize_t = self.position
         left: cython.Py_ssize_t = self.record_end - at
         bits: cython.int
@@ -417,7 +406,6 @@ class _Scan:
     @cython.nogil
     @cython.exceptval(check=False)
     def sized(self, nullable: cython.bint) -> cython.longlong:
-        """Read a length and skip that number of bytes. Return the length, -1 for null."""
         length: cython.longlong = self.varint(32)
         if length < (-1 if nullable else 0) or length > self.record_end - self.position:
             self.is_bad = True
@@ -430,7 +418,7 @@ class _Scan:
     @cython.nogil
     @cython.exceptval(check=False)
     def next_record(self) -> cython.bint:
-        """Read the next record up to its offset delta. Return False if the batch has no more, or with a `fault`."""
+        """Read the next record up to its offset delta. Return False if there is none, or after setting `fault`."""
         size: cython.longlong
         if self.index == self.count:
             if self.position != self.body_end:
@@ -470,8 +458,9 @@ class _Scan:
     @cython.nogil
     @cython.exceptval(check=False)
     def next_wanted(self) -> cython.bint:
-        """Find the batch's next record with a wanted offset and timestamp. Return False if there is none, or with a
-        `fault`.
+        """Move to the batch's next record in the wanted ranges of offsets and timestamps.
+
+        Return False if there is none, or after setting `fault`.
         """
         offset: cython.longlong
         while self.next_record():
@@ -493,7 +482,7 @@ class _Scan:
     @cython.nogil
     @cython.exceptval(check=False)
     def read_body(self) -> cython.bint:
-        """Read the lengths of key, value and headers, and check that they fill the record. If not, return False."""
+        """Read the lengths of key, value and headers. Return whether they fill the record exactly."""
         self.key_length = self.sized(True)
         self.key_at = self.position - max(self.key_length, 0)
         self.value_length = self.sized(True)
@@ -517,7 +506,7 @@ class _Scan:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def fail(self) -> cython.int:
-        """Raise the error for the fault. `kernel.read_records` finds out what is wrong in a section."""
+        """Raise the error for the fault. If a section is malformed, `kernel.read_records` finds out how."""
         if self.fault == _OUT_OF_ORDER:
             raise InvalidRecordError(f"its offset delta {self.delta} is out of order", self.index)
         if self.fault == _FAR_TIME:
@@ -529,13 +518,14 @@ class _Scan:
 @cython.final
 @cython.cclass
 class ColumnBuilder:
-    """Gathers the records of batches as columns chosen by the caller.
+    """Collects the records of batches in the columns that the caller has chosen.
 
-    `max_bytes` (of keys, values and headers; at most 2^31 - 1) and `max_records` bound one RecordColumns, unless a
-    single record is larger. `max_decompressed_bytes` bounds a batch. Room for `expected_bytes` of values is reserved at
-    the start. `tombstones` adds two columns: which records are tombstones, and the delete horizons of their batches.
+    `max_bytes` (of keys, values and headers; at most 2^31 - 1) and `max_records` limit each RecordColumns, though a
+    single record may exceed them. `max_decompressed_bytes` limits a batch. Room for `expected_bytes` of values is
+    reserved at the start. `tombstones` adds two columns: whether records are tombstones, and their batches' delete
+    horizons.
 
-    The memory is in bytearrays, unless `allocate(size)` returns other buffers. These need an `address` and a method
+    The columns are bytearrays, or the buffers that `allocate(size)` returns, which must have an `address` and a method
     `resize(size, shrink)`, like those of pyarrow.allocate_buffer. Interpreted code always uses bytearrays.
     """
 
@@ -613,14 +603,14 @@ class ColumnBuilder:
         min_timestamp: int = -0x8000000000000000,
         max_timestamp: int = 0x7FFFFFFFFFFFFFFF,
     ) -> object:
-        """Add the wanted records of batches[position:end]; yield a RecordColumns whenever one is full.
+        """Add the wanted records in batches[position:end], and yield RecordColumns whenever they are full.
 
-        Wanted records have an offset in [first_offset, end_offset) and a timestamp (ms) in
-        [min_timestamp, max_timestamp]. Control batches are skipped, and a batch whose header shows that
-        it has no wanted record is not decompressed. The generator holds the buffer until it ends.
+        Records are wanted if their offset is in [first_offset, end_offset) and their timestamp (ms) is in
+        [min_timestamp, max_timestamp]. Control batches are skipped. Batches whose headers rule out wanted records are
+        not decompressed. The generator holds the buffer until it ends.
 
         Raises TruncatedBatchError, CorruptBatchError, InvalidRecordError, UnsupportedCodecError or
-        DecompressedTooLargeError for bytes that are not valid batches. The records before the error are kept.
+        DecompressedTooLargeError if the bytes are not valid batches. The records before the error are kept.
         """
         scan = _Scan(batches, position, end, self.max_decompressed_bytes)
         scan.first_offset = first_offset
@@ -654,7 +644,7 @@ class ColumnBuilder:
     @cython.nogil
     @cython.exceptval(check=False)
     def add_records(self, scan: _Scan) -> cython.int:
-        """Add records of the current batch, and return the reason why no more of them can be added."""
+        """Add records of the current batch, and return why it stopped."""
         size: cython.longlong
         while scan.has_record or scan.next_wanted():
             size = self.size_of(scan)
@@ -673,7 +663,7 @@ class ColumnBuilder:
     @cython.nogil
     @cython.exceptval(check=False)
     def size_of(self, scan: _Scan) -> cython.longlong:
-        """Return the number of the record's bytes that count towards max_bytes."""
+        """Return the number of bytes by which the record counts towards max_bytes."""
         size: cython.longlong = 0
         if self.has_keys:
             size += max(scan.key_length, 0)
@@ -687,7 +677,7 @@ class ColumnBuilder:
     @cython.nogil
     @cython.exceptval(check=False)
     def has_room(self, scan: _Scan) -> cython.bint:
-        """Whether the record fits into the reserved room. Room for headers is reserved one record at a time."""
+        """Whether the record fits the reserved room. Room for headers is reserved for one record at a time."""
         return (
             self.count < self.rows
             and (not self.has_keys or self.keys.has_room(scan.key_length))
@@ -698,7 +688,7 @@ class ColumnBuilder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def reserve(self, scan: _Scan) -> cython.int:
-        """Make room for the record, and for more rows if there are too few."""
+        """Make room for the record, and for more rows if needed."""
         if self.count >= self.rows:
             self.reserve_rows(max(self.rows, min(self.expected_rows, self.max_records)))
         if self.has_keys:
@@ -764,9 +754,7 @@ class ColumnBuilder:
         self.has_header_room = False
 
     def take(self) -> object:
-        """Return the records gathered so far as RecordColumns, or None if there are none. The builder is then empty
-        again.
-        """
+        """Remove and return the records collected so far, or None if there are none."""
         if self.count == 0:
             return None
         headers = None
@@ -799,10 +787,10 @@ class ColumnBuilder:
 def scan_keys(
     batches: object, first_offset: int = 0, end_offset: int = 0x7FFFFFFFFFFFFFFF
 ) -> object:
-    """Read the fields that compaction by key needs from batches: offsets, timestamps, keys, tombstones, horizons.
+    """Yield the fields of records that compaction by key needs: offsets, timestamps, keys, tombstones and horizons.
 
-    Values are not copied. Yields RecordColumns, the last of which need not be full. Reads the same records and raises
-    the same errors as `ColumnBuilder.read`.
+    Values are not copied. Reads the same records and raises the same errors as `ColumnBuilder.read`. The last
+    RecordColumns may be partly filled.
     """
     builder = ColumnBuilder(values=False, tombstones=True)
     yield from builder.read(batches, first_offset=first_offset, end_offset=end_offset)

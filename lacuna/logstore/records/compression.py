@@ -1,9 +1,9 @@
 """Compression of a batch's records section, byte-compatible with Kafka's clients.
 
-Framings, as the Java client writes them: gzip members; snappy in xerial blocks; an LZ4 frame with independent blocks
-(the Java reader rejects linked ones); a zstd frame. Like the Java client, this module also reads raw snappy (some
-clients write it); concatenated gzip members, xerial streams and zstd frames; and zstd frames that do not state the size
-of their content. Bytes after a gzip member that are not another member (padding) are ignored.
+Data is written as by the Java client: gzip members; snappy in xerial blocks; LZ4 frames with independent blocks (the
+Java client cannot read linked ones); zstd frames. Like the Java client, this module can also read raw snappy, which
+some clients write; concatenated gzip members, xerial streams and zstd frames; and zstd frames that do not state the
+size of their content. Padding after a gzip member is ignored.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _INT32: Final = struct.Struct(">i")
 _ZSTD_LEVEL: Final = 3
-# The most bytes that one byte of an LZ4 block decompresses to. A frame only adds bytes to its blocks.
+# The maximum number of bytes to which one byte of an LZ4 block decompresses. A frame is larger than its blocks.
 _LZ4_MAX_EXPANSION: Final = 255
 _LZ4_HAS_SIZE: Final = 0x08
 _LZ4_FLAGS_END: Final = 5
@@ -59,21 +59,21 @@ _LEVELS: Final[Mapping[Codec, range]] = {
 _KAFKA_NAMES: Final = {
     "uncompressed" if codec is Codec.NONE else codec.name.lower(): codec for codec in Codec
 }
-# lz4 has its slow, better compression from level 3 on; Kafka's default, 9, stands for the fast one.
+# At level 3 and above, lz4 compresses better but slowly. Kafka uses 9, the default, for its fast compression.
 _SLOW_LZ4_LEVELS: Final = range(3, 13)
 
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """A codec and its level, as `compress` expects them. A level of None means the codec's default."""
+    """A codec and a level, as passed to `compress`. A level of None means the codec's default."""
 
     codec: Codec
     level: int | None = None
 
     @classmethod
     def of_kafka(cls, name: str, level: int | None) -> Compression:
-        """Return the compression that Kafka's configs specify. A level that the library lacks becomes the nearest
-        available one.
+        """Return the compression for the values of Kafka's configs. A level that the library lacks becomes the nearest
+        one.
         """
         codec = _KAFKA_NAMES[name]
         if level is not None:
@@ -83,7 +83,7 @@ class Compression:
 
 
 def codec_of(number: int) -> Codec:
-    """Return the codec with attribute bits `number`. Raises UnsupportedCodecError for 5 to 7, which are no codecs."""
+    """Return the codec with this number in the attribute bits. Raises UnsupportedCodecError for 5 to 7."""
     try:
         return Codec(number)
     except ValueError:
@@ -93,36 +93,36 @@ def codec_of(number: int) -> Codec:
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """Return `data`, an uncompressed records section, in the framing of `codec`.
+    """Compress `data`, a records section, in the framing of `codec`.
 
-    `level` is the codec's own (gzip 1 to 9, lz4 0 to 12, zstd 1 to 22), or None for its default. Raises ValueError for
-    a level that the codec does not have. Without compression and with snappy, there are no levels.
+    `level` is specific to the codec (gzip 1 to 9, lz4 0 to 12, zstd 1 to 22; the others have none), or None for the
+    default. Raises ValueError for a level that the codec does not have.
     """
     check_level(codec, level)
     return _COMPRESSORS[codec_of(codec)](memoryview(data), level)
 
 
 def check_level(codec: int, level: int | None) -> None:
-    """Raise ValueError if `codec` has no such compression level."""
+    """Raise ValueError if `codec` does not have this compression level."""
     levels = _LEVELS.get(codec_of(codec), range(0))
     if level is not None and level not in levels:
         has = f"levels {levels[0]} to {levels[-1]}" if levels else "no levels"
-        raise ValueError(f"{codec_of(codec).name.lower()} has {has}, so {level} is not one of them")
+        raise ValueError(f"{codec_of(codec).name.lower()} has {has}: {level} is not valid")
 
 
 def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:
-    """Decompress `data`, a records section, to at most `max_bytes`.
+    """Decompress a records section.
 
-    Raises DecompressedTooLargeError beyond `max_bytes` (before using several times as much memory), CorruptRecordsError
-    if the codec cannot read the bytes, and UnsupportedCodecError for an unknown codec.
+    Raises DecompressedTooLargeError if the result exceeds `max_bytes` (before using several times as much memory),
+    CorruptRecordsError if the codec cannot read the data, and UnsupportedCodecError for an unknown codec.
     """
     return _DECOMPRESSORS[codec_of(codec)](memoryview(data), max_bytes)
 
 
 def check_for_java(codec: int, data: Buffer) -> None:
-    """Raise CorruptRecordsError if Java clients cannot read `data`, which `decompress` has already read.
+    """Raise CorruptRecordsError if Java clients cannot read `data`, which `decompress` has read before.
 
-    They cannot read LZ4 frames with linked blocks or a dictionary. A Kafka broker also rejects such frames.
+    They cannot read LZ4 frames with linked blocks or a dictionary, which Kafka brokers reject as well.
     """
     if codec != Codec.LZ4:
         return
@@ -191,7 +191,7 @@ def _decompress_gzip(data: memoryview, max_bytes: int) -> bytes:
             piece_bytes *= 2
         if bytes(data[position : position + len(_GZIP_MAGIC)]) != _GZIP_MAGIC:
             return b"".join(parts)
-        # The rest of a piece after a member is copied: many small members in one large piece take quadratic time.
+        # The bytes after a member are copied, so many small members in one large piece would take quadratic time.
         piece_bytes = _GZIP_PIECE_BYTES
 
 

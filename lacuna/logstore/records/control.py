@@ -1,8 +1,8 @@
 """Control records, and the filler that closes a hole (seeds 000_, 003_ and 004_; S17, S25).
 
 A control record's key is int16 version, int16 type. The value of an end-of-transaction marker is int16 version, int32
-coordinator epoch. Newer versions may append fields; the known ones are read and the rest is ignored. Unknown types are
-kept as numbers, so that readers can skip them.
+coordinator epoch. Newer versions may append fields, which are ignored. Unknown types are kept as numbers, so that
+readers can skip these records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FILLER_PRODUCER_ID: Final = 0
 
 
 class ControlType(IntEnum):
-    """The types of control record that end a transaction. Kafka has others, which occur only in its own logs."""
+    """The control record types that end a transaction. Kafka has others, which occur only in its own logs."""
 
     ABORT = 0
     COMMIT = 1
@@ -39,17 +39,15 @@ class EndTxnMarker:
     version: int = END_TXN_MARKER_VERSION
 
     def key(self) -> bytes:
-        """Return the control record's key."""
         return _KEY.pack(CONTROL_KEY_VERSION, self.control_type)
 
     def value(self) -> bytes:
-        """Return the control record's value."""
         return _END_TXN_MARKER.pack(self.version, self.coordinator_epoch)
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """A control record as read from a batch. `marker` is set if it ends a transaction; if not, skip the record."""
+    """A control record read from a batch. `marker` is set if the record ends a transaction; skip all other records."""
 
     offset: int
     version: int
@@ -58,7 +56,7 @@ class ControlRecord:
 
 
 def read_control_record(record: Record) -> ControlRecord:
-    """Return the control record in `record`, which is from a batch with the control bit set.
+    """Return the control record in `record`, which must come from a control batch.
 
     Raises InvalidRecordError if the key is null or shorter than four bytes, a version is negative, or an
     end-of-transaction marker's value is shorter than six bytes.
@@ -93,11 +91,11 @@ def _read_marker(record: Record, control_type: ControlType) -> EndTxnMarker:
 
 
 def filler(asked_offset: int, end_offset: int) -> bytes:
-    """Return a batch that moves a client from `asked_offset` to `end_offset` and contains no visible record (S17).
+    """Return a batch that moves a client from `asked_offset` to `end_offset` without a visible record (S17).
 
-    It holds one synthetic control record, at end_offset - 1: the commit of a transaction of producer id 0. No such
-    transaction exists, so every client skips the record. The batch begins at `asked_offset`, or later if that would
-    need a last_offset_delta above 2^31-1. Raises ValueError for an empty range.
+    It contains one synthetic control record, at end_offset - 1: the commit of a transaction of producer id 0. No such
+    transaction exists, so every client skips the record. The batch begins at `asked_offset`, or later if
+    last_offset_delta would otherwise exceed 2^31-1. Raises ValueError for an empty range.
     """
     if not 0 <= asked_offset < end_offset:
         raise ValueError(f"there is nothing to fill in [{asked_offset}, {end_offset})")

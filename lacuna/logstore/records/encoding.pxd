@@ -1,3 +1,3 @@
-# The C functions that `encoding.py` calls in its compiled form.
+# C functions for the compiled form of `encoding.py`.
 
 from lacuna.logstore.records.integers cimport copy, is_far, put_varint, varint_size

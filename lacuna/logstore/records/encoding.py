@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False
-"""Converts columns to batches: encodes rows in the layout of Arrow's arrays in the form that a producer would send.
+"""Encodes rows of columns in Arrow's layout as batches, in the form that a producer would send.
 
-Cython compiles this module, or Python interprets it; the types for callers are in `encoding.pyi`. Buffers are not
-copied. Every index is compared with the length of its buffer before it is used.
+Cython compiles this module, or Python interprets it; `encoding.pyi` has the types for callers. Buffers are not copied.
+Every index is compared with its buffer's length before use.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _UINT32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 @cython.final
 @cython.cclass
 class _Binary:
-    """A BinaryColumn to read from; None is a column of nulls."""
+    """Reads a BinaryColumn. None stands for a column of nulls."""
 
     is_there: cython.bint
     has_nulls: cython.bint
@@ -76,13 +76,13 @@ class _Binary:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def find(self, row: cython.longlong) -> cython.int:
-        """Set `at` and `length` to the place of a row. Raises IndexError if there is no such row."""
+        """Set `at` and `length` to the position and length of a row. Raises IndexError if there is no such row."""
         self.at = 0
         self.length = -1
         if not self.is_there:
             return 0
         if row < 0 or row >= self.row_count:
-            raise IndexError(f"row {row} is not one of {max(self.row_count, 0)}")
+            raise IndexError(f"row {row} does not exist; there are {max(self.row_count, 0)} rows")
         if self.has_nulls and not (self.validity[row >> 3] >> (row & 7)) & 1:
             return 0
         self.at = self.offsets[row]
@@ -95,7 +95,7 @@ class _Binary:
 @cython.final
 @cython.cclass
 class _Headers:
-    """A HeaderColumn to read from; None is a column of empty lists."""
+    """Reads a HeaderColumn. None stands for a column of empty lists."""
 
     is_there: cython.bint
     lists: cython.const[cython.int][::1]
@@ -119,16 +119,14 @@ class _Headers:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def find(self, row: cython.longlong) -> cython.longlong:
-        """Set `first` and `end` to the range of a row's headers. Return the maximum number of bytes that the headers
-        can take.
-        """
+        """Set `first` and `end` to the range of a row's headers. Return an upper bound of their encoded size."""
         size: cython.longlong = 0
         i: cython.longlong
         self.first = self.end = 0
         if not self.is_there:
             return 0
         if row < 0 or row >= self.row_count:
-            raise IndexError(f"row {row} is not one of {max(self.row_count, 0)}")
+            raise IndexError(f"row {row} does not exist; there are {max(self.row_count, 0)} rows")
         self.first = self.lists[row]
         self.end = self.lists[row + 1]
         if self.first < 0 or self.end < self.first:
@@ -145,8 +143,6 @@ class _Headers:
 @cython.final
 @cython.cclass
 class _Encoder:
-    """Writes batches, and holds the current batch and the finished ones."""
-
     keys: _Binary
     values: _Binary
     headers: _Headers
@@ -178,7 +174,6 @@ class _Encoder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def add(self, row: cython.longlong, timestamp: cython.longlong) -> cython.int:
-        """Append the record of a row."""
         needed: cython.longlong = _MAX_RECORD_HEAD + 2 * _MAX_LENGTH + self.headers.find(row)
         self.keys.find(row)
         self.values.find(row)
@@ -213,7 +208,7 @@ class _Encoder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def record_size(self, timestamp: cython.longlong) -> cython.longlong:
-        """Return the record's size field: the number of bytes that follow it."""
+        """Return the value of the record's size field: the number of bytes that follow it."""
         size: cython.longlong = 1
         i: cython.longlong
         size += varint_size(timestamp - self.base_timestamp) + varint_size(self.count)
@@ -235,7 +230,7 @@ class _Encoder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def put_bytes(self, column: _Binary) -> cython.int:
-        """Append the length and the bytes of the row that `column` has found."""
+        """Append the length and the bytes of the row that `column.find` was last called for."""
         self.put_varint(column.length)
         if column.length > 0:
             self.size = copy(self.out, self.size, column.data, column.at, column.length)
@@ -266,7 +261,6 @@ class _Encoder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def end_batch(self) -> cython.int:
-        """End the batch, if it has records."""
         if self.count == 0:
             return 0
         codec: cython.int = 0
@@ -277,9 +271,9 @@ class _Encoder:
             section = compress(codec, section, self.level)
         size = _HEADER_SIZE + len(section)
         if size > self.max_message_bytes:
-            what = f"a batch of {self.count} records from row {self.first_row} on"
+            what = f"the batch of {self.count} records that starts at row {self.first_row}"
             if self.count == 1:
-                what = f"a batch of the record of row {self.first_row} alone"
+                what = f"the batch with only the record of row {self.first_row}"
             raise BatchTooLargeError(what, size, self.max_message_bytes)
         self.done.append(
             pack_batch(
@@ -309,16 +303,16 @@ def encode_batches(
     max_message_bytes: int = MAX_MESSAGE_BYTES,
     compression_level: int | None = None,
 ) -> list:
-    """Return the rows of one partition, in the order of `rows`, as batches that Produce accepts (S11).
+    """Encode the rows of one partition, in the order of `rows`, as batches that Produce accepts (S11).
 
     `keys` and `values` are BinaryColumns, or None if all are null. `headers` is a HeaderColumn, or None if no record
     has headers. `timestamps` is an int64 buffer in ms. `rows` is an array("q") of indexes into all of these columns
-    (for a slice of an Arrow array, add the slice's offset). Each batch begins at offset 0, has no producer id, and ends
-    before `max_batch_bytes` (uncompressed) is exceeded, though a single record may exceed it.
+    (for a slice of an Arrow array, add the slice's offset). Each batch has base offset 0 and no producer id. It has at
+    most `max_batch_bytes` (uncompressed), unless it is a single larger record.
 
-    Raises BatchTooLargeError for a record whose compressed batch is larger than `max_message_bytes`, InvalidRecordError
-    for a header without a key, IndexError for a row that does not exist, and ValueError for a column whose offsets lie
-    outside its data.
+    Raises BatchTooLargeError for a record whose compressed batch exceeds `max_message_bytes`, InvalidRecordError for a
+    header without a key, IndexError for a row that does not exist, and ValueError for a column with offsets outside its
+    data.
     """
     encoder: _Encoder = _Encoder(keys, values, headers)
     times: cython.const[cython.longlong][::1] = memoryview(timestamps).cast("B").cast("q")
@@ -336,7 +330,7 @@ def encode_batches(
     for i in range(len(rows)):
         row = wanted[i]
         if row < 0 or row >= time_count:
-            raise IndexError(f"row {row} is not one of {time_count}")
+            raise IndexError(f"row {row} does not exist; there are {time_count} rows")
         encoder.add(row, times[row])
     encoder.end_batch()
     return encoder.done
@@ -347,7 +341,7 @@ def encode_batches(
 def _murmur2(
     data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, length: cython.Py_ssize_t
 ) -> cython.ulonglong:
-    """Return the 32-bit MurmurHash2 of data[at:at + length] with the seed of Kafka's clients."""
+    """Return the 32-bit MurmurHash2 of data[at:at + length], with the seed that Kafka's clients use."""
     result: cython.ulonglong = _MURMUR2_SEED ^ length
     word: cython.ulonglong
     end: cython.Py_ssize_t = at + length
@@ -371,10 +365,10 @@ def _murmur2(
 
 
 def murmur2_partitions(keys: object, row_count: int, partition_count: int) -> object:
-    """Return the partition of each of `row_count` rows, chosen by key as in the Java client, as an array("i").
+    """Return the partition that the Java client would choose for each of `row_count` rows by key, as an array("i").
 
-    That is (murmur2(key) & 0x7FFFFFFF) % partition_count, and -1 for a null key, whose partition is the caller's
-    choice. If `keys` is None, all are null. Raises the same errors as `encode_batches` for a bad column.
+    The partition is (murmur2(key) & 0x7FFFFFFF) % partition_count, or -1 if the key is null, which leaves the choice to
+    the caller. If `keys` is None, all are null. Raises the same errors as `encode_batches` for a bad column.
     """
     column: _Binary = _Binary(keys)
     partitions = array("i", bytes(4 * row_count))

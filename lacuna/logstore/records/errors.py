@@ -1,6 +1,4 @@
-"""The errors for invalid records and message sets. Each error has the name of the Kafka error that a client gets for
-it.
-"""
+"""Errors for invalid records and message sets, each with the name of the Kafka error that the client receives."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from typing import ClassVar
 
 
 class KafkaErrorName(StrEnum):
-    """The names of Kafka's protocol errors that concern records, spelled as in Kafka's `Errors`."""
+    """The names of Kafka's protocol errors about records, spelled as in Kafka's `Errors`."""
 
     CORRUPT_MESSAGE = "CORRUPT_MESSAGE"
     MESSAGE_TOO_LARGE = "MESSAGE_TOO_LARGE"
@@ -20,16 +18,16 @@ class KafkaErrorName(StrEnum):
 
 
 class RecordsError(Exception):
-    """Records that cannot be accepted unchanged. `kafka_error` is the error that the producer gets."""
+    """Records that cannot be accepted unchanged. `kafka_error` is the error that the producer receives."""
 
     kafka_error: ClassVar[KafkaErrorName] = KafkaErrorName.CORRUPT_MESSAGE
 
 
 class TruncatedBatchError(RecordsError):
-    """The buffer ends inside a batch. Read on until the buffer holds `needed` bytes from `position`.
+    """The buffer ends inside a batch. Continue reading until it holds `needed` bytes from `position`.
 
-    `position` is relative to the buffer's start. `needed` is exact once the first 12 bytes of the batch (base_offset,
-    batch_length) are there; until then, it is a minimum.
+    `position` is relative to the start of the buffer. `needed` is a minimum unless the buffer holds the batch's first
+    12 bytes (base_offset, batch_length), which make it exact.
     """
 
     def __init__(self, position: int, needed: int) -> None:
@@ -39,7 +37,7 @@ class TruncatedBatchError(RecordsError):
 
 
 class CorruptBatchError(RecordsError):
-    """A batch with wrong bytes, so that reading more would not help; `position` is in bytes."""
+    """A batch has wrong bytes, so reading more would not help. `position` is in bytes."""
 
     def __init__(self, reason: str, position: int = 0) -> None:
         super().__init__(f"corrupt batch at byte {position}: {reason}")
@@ -48,10 +46,10 @@ class CorruptBatchError(RecordsError):
 
 
 class InvalidRecordError(RecordsError):
-    """A batch or record that breaks the rules of the format, although its checksum is right.
+    """A batch or record violates the format, although its checksum is right.
 
-    `record_index` is the record's index in its batch, or -1 if the batch itself is wrong. `faults` has the index of
-    every bad record and the reason why the record is bad.
+    `record_index` is the record's index in its batch, or -1 if the batch itself is invalid. `faults` pairs the index of
+    each bad record with the reason.
     """
 
     kafka_error = KafkaErrorName.INVALID_RECORD
@@ -62,7 +60,7 @@ class InvalidRecordError(RecordsError):
         if record_index >= 0 and not faults:
             faults = ((record_index, reason),)
         where = f"record {record_index}: " if record_index >= 0 else ""
-        more = f"; {len(faults) - 1} more records are at fault" if len(faults) > 1 else ""
+        more = f"; {len(faults) - 1} more records are invalid" if len(faults) > 1 else ""
         super().__init__(where + reason + more)
         self.reason = reason
         self.record_index = record_index
@@ -70,23 +68,23 @@ class InvalidRecordError(RecordsError):
 
 
 class InvalidTimestampError(InvalidRecordError):
-    """A timestamp outside the topic's range, or a timestamp type that a producer may not set."""
+    """A timestamp is outside the topic's range, or has a type that producers may not set."""
 
     kafka_error = KafkaErrorName.INVALID_TIMESTAMP
 
 
 class CorruptRecordsError(InvalidRecordError):
-    """A compressed records section that its codec cannot decompress."""
+    """The codec cannot decompress a records section."""
 
 
 class UnsupportedCodecError(RecordsError):
-    """A compression codec that does not exist, or that the request's version may not use."""
+    """The compression codec does not exist, or may not be used in the request's version."""
 
     kafka_error = KafkaErrorName.UNSUPPORTED_COMPRESSION_TYPE
 
 
 class BatchTooLargeError(RecordsError):
-    """A batch larger than max.message.bytes. `size` and `limit` are in bytes."""
+    """A batch is larger than max.message.bytes. `size` and `limit` are in bytes."""
 
     kafka_error = KafkaErrorName.MESSAGE_TOO_LARGE
 
@@ -97,7 +95,7 @@ class BatchTooLargeError(RecordsError):
 
 
 class DecompressedTooLargeError(RecordsError):
-    """Records that decompress to more than `limit` bytes. A Java producer splits such a batch."""
+    """The records decompress to more than `limit` bytes. A Java producer splits the batch."""
 
     kafka_error = KafkaErrorName.MESSAGE_TOO_LARGE
 
@@ -107,7 +105,7 @@ class DecompressedTooLargeError(RecordsError):
 
 
 class CorruptMessageError(RecordsError):
-    """A message with wrong bytes. `position` is the position of the message's entry in its set, in bytes."""
+    """A message has wrong bytes. `position` is the byte position of the message's entry in its set."""
 
     def __init__(self, reason: str, position: int) -> None:
         super().__init__(f"corrupt message at byte {position} of its set: {reason}; send it again")
@@ -116,7 +114,7 @@ class CorruptMessageError(RecordsError):
 
 
 class EmptyMessageSetError(InvalidRecordError):
-    """A message set that has no whole message."""
+    """A message set contains no whole message."""
 
     def __init__(self) -> None:
         super().__init__("the message set holds no whole message; send at least one")

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-# What `integers.py` has, as the compiled modules call it. None of it needs the interpreter.
+# The functions of `integers.py` for compiled modules. None of them needs the interpreter.
 
 from cpython.array cimport array
 from libc.string cimport memcpy
@@ -75,7 +75,7 @@ cdef inline bint is_far(long long base, long long other) noexcept nogil:
 
 
 cdef inline long long *numbers_of(object column) except? NULL:
-    """The items of an array("q"), which must not grow as long as they are used."""
+    """Return the items of an array("q"), which must not grow while they are in use."""
     cdef array found = <array?>column
     if found.ob_descr.itemsize != 8:
         raise ValueError("not an array of 64-bit integers")

@@ -1,6 +1,4 @@
-"""Reads and writes integers in buffers, for the interpreted form of the kernel's modules. The integers are big-endian
-or varints.
-"""
+"""Big-endian integers and varints in buffers, for the interpreted form of the kernel's modules."""
 
 from __future__ import annotations
 
@@ -11,22 +9,18 @@ if TYPE_CHECKING:
 
 
 def int64_at(data: Buffer, at: int) -> int:
-    """Return the signed integer in the eight bytes from `at` on."""
     return int.from_bytes(memoryview(data)[at : at + 8], "big", signed=True)
 
 
 def uint32_at(data: Buffer, at: int) -> int:
-    """Return the unsigned integer in the four bytes from `at` on."""
     return int.from_bytes(memoryview(data)[at : at + 4], "big")
 
 
 def int32_at(data: Buffer, at: int) -> int:
-    """Return the signed integer in the four bytes from `at` on."""
     return int.from_bytes(memoryview(data)[at : at + 4], "big", signed=True)
 
 
 def int16_at(data: Buffer, at: int) -> int:
-    """Return the signed integer in the two bytes from `at` on."""
     return int.from_bytes(memoryview(data)[at : at + 2], "big", signed=True)
 
 
@@ -36,7 +30,7 @@ def put_int(out: bytearray | memoryview, at: int, value: int, width: int) -> Non
 
 
 def put_varint(out: bytearray | memoryview, at: int, value: int) -> int:
-    """Write `value` as a zigzag varint at `at`; return the position after it."""
+    """Write `value` as a zigzag varint at `at`. Return the position after it."""
     bits = (value << 1) ^ (value >> 63)
     while bits > 0x7F:
         out[at] = (bits & 0x7F) | 0x80
@@ -47,12 +41,11 @@ def put_varint(out: bytearray | memoryview, at: int, value: int) -> int:
 
 
 def varint_size(value: int) -> int:
-    """Return the size of a zigzag varint in bytes."""
     return max(1, -(-((value << 1) ^ (value >> 63)).bit_length() // 7))
 
 
 def copy(out: bytearray | memoryview, at: int, data: Buffer, start: int, length: int) -> int:
-    """Copy data[start:start + length], or nothing if `length` is negative. Return the position after the copy."""
+    """Copy data[start:start + length] to `at` unless `length` is negative. Return the position after the copy."""
     if length <= 0:
         return at
     out[at : at + length] = memoryview(data)[start : start + length]
@@ -60,10 +53,8 @@ def copy(out: bytearray | memoryview, at: int, data: Buffer, start: int, length:
 
 
 def overflows(base: int, delta: int) -> bool:
-    """Whether base + delta does not fit 64 bits."""
     return not -(1 << 63) <= base + delta < 1 << 63
 
 
 def is_far(base: int, other: int) -> bool:
-    """Whether other - base does not fit 64 bits."""
     return not -(1 << 63) <= other - base < 1 << 63

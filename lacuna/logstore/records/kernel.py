@@ -2,9 +2,9 @@
 # cython: initializedcheck=False
 """The loops over batches and records. Cython compiles this module, or Python interprets it.
 
-When compiled (`python -m lacuna.logstore.records.build_kernel`), the types below are C's and the indexing is unchecked,
-so every position is compared with the end of its buffer before it is used. When interpreted, the types are only hints.
-The types for callers are in `kernel.pyi`. Constants repeat those of `layout` as C integers.
+In compiled form (`python -m lacuna.logstore.records.build_kernel`), the types below are C types and indexing is not
+checked, so every position is compared with the end of its buffer before use. In interpreted form, the types are only
+hints. `kernel.pyi` has the types for callers. The constants repeat those of `layout` as C integers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if not cython.compiled:
 _HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
 _RECORDS_A_TURN = cython.declare(cython.Py_ssize_t, 4096)
 _LOG_OVERHEAD = cython.declare(cython.Py_ssize_t, 12)
-# The attributes that only another codec, another timestamp type or a control batch has.
+# Attribute bits of a compressed batch, of LogAppendTime and of a control batch.
 _EXTRAORDINARY = cython.declare(cython.int, 0x07 | 0x08 | 0x20)
 _TRANSACTIONAL_BIT = cython.declare(cython.int, 0x10)
 
@@ -42,7 +42,7 @@ _TRANSACTIONAL_BIT = cython.declare(cython.int, 0x10)
 @cython.final
 @cython.cclass
 class _Cursor:
-    """A position in a records section; nothing is read beyond `end`."""
+    """A position in a records section. Nothing is read beyond `end`."""
 
     data: cython.const[cython.uchar][::1]
     position: cython.Py_ssize_t
@@ -63,7 +63,6 @@ class _Cursor:
     @cython.cfunc
     @cython.exceptval(-0x7FFFFFFFFFFFFF01, check=True)
     def varint(self, max_bits: cython.int) -> cython.longlong:
-        """Read a zigzag varint of at most `max_bits` bits."""
         bits: cython.ulonglong = 0
         shift: cython.int = 0
         byte: cython.int
@@ -86,12 +85,12 @@ class _Cursor:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def skip_bytes(self, nullable: cython.bint) -> cython.longlong:
-        """Read a length and skip that number of bytes. Return the length in bytes, -1 for null."""
+        """Read a length and skip as many bytes. Return the length, or -1 for null."""
         length: cython.longlong = self.varint(32)
         if length < 0:
             # Kafka reads every negative length as null, but writes only -1 for it.
             if length != -1 or not nullable:
-                raise InvalidRecordError(f"the length of a field is {length}", self.index)
+                raise InvalidRecordError(f"a field has the invalid length {length}", self.index)
             return length
         if length > self.end - self.position:
             raise InvalidRecordError(
@@ -103,7 +102,7 @@ class _Cursor:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def enter_record(self, section_end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Skip a record's size and attributes; set `end` to the record's end and return it."""
+        """Skip a record's size and attributes. Set `end` to the record's end and return it."""
         self.index += 1
         self.end = section_end
         size: cython.longlong = self.varint(32)
@@ -124,7 +123,7 @@ class _Cursor:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def skip_rest(self) -> cython.int:
-        """Skip the fields after the key, up to the record's end."""
+        """Skip to the end of the record; the key has been read."""
         self.skip_bytes(True)
         headers: cython.longlong = self.header_count()
         while headers > 0:
@@ -146,7 +145,7 @@ class _Cursor:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _let_others_run() -> cython.void:
-    """Let other threads run, since a batch may have millions of records."""
+    """Let other threads run. Called now and then, since a batch may have millions of records."""
     with cython.nogil:
         pass
 
@@ -188,10 +187,10 @@ def _read_times(
 def validate_records(
     section: object, count: cython.Py_ssize_t, base_timestamp: cython.longlong, require_keys: bool
 ) -> object:
-    """Walk an uncompressed records section that a producer sent (S11).
+    """Check the uncompressed records section of a produced batch (S11).
 
-    Offset deltas must be 0 to count - 1, sizes must match to the byte, and with `require_keys` no
-    key may be null. Returns layout.RecordTimes; raises InvalidRecordError.
+    Offset deltas must be 0 to count - 1, sizes must match exactly, and with `require_keys`, no key may be null. Returns
+    layout.RecordTimes; raises InvalidRecordError.
     """
     cursor: _Cursor = _Cursor(section, 0)
     _read_times(cursor, count, base_timestamp, require_keys)
@@ -206,10 +205,10 @@ def summarize(
     earliest: cython.longlong,
     latest: cython.longlong,
 ) -> object:
-    """Return the layout.BatchSummary of an uncompressed batch that a producer may send, or None.
+    """Return the layout.BatchSummary of an uncompressed batch that a producer may send, otherwise None.
 
-    None means that the batch is compressed, or that `validate.validate_produced` raises an error for it. Accepts a
-    batch of at most `max_bytes` with timestamps (ms) from `earliest` to `latest`.
+    After None, call `validate.validate_produced`: the batch is compressed or invalid. Accepts a batch of at most
+    `max_bytes` with timestamps (ms) from `earliest` to `latest`.
     """
     raw = memoryview(buffer)
     data: cython.const[cython.uchar][::1] = raw
@@ -265,10 +264,10 @@ def find_faults(
     earliest: cython.longlong,
     latest: cython.longlong,
 ) -> object:
-    """Find every bad record of a section; `validate_records` stops at the first.
+    """Find every bad record of a section, whereas `validate_records` stops at the first.
 
-    A timestamp (ms) must be from `earliest` to `latest`, or -1. A record with several faults is listed only for its
-    first. Returns layout.RecordFaults; raises InvalidRecordError if a record cannot be read.
+    Timestamps (ms) must lie between `earliest` and `latest`, or be -1. A record with several faults is listed only for
+    the first of them. Returns layout.RecordFaults; raises InvalidRecordError if a record cannot be read.
     """
     cursor: _Cursor = _Cursor(section, 0)
     section_end: cython.Py_ssize_t = cursor.end
@@ -316,8 +315,8 @@ def _read_bytes(cursor: _Cursor, section: bytes, nullable: cython.bint) -> objec
 def read_records(section: bytes, count: cython.Py_ssize_t) -> list:
     """Return the records of an uncompressed section as tuples, in order. Raises InvalidRecordError.
 
-    Each is (attributes, timestamp_delta, offset_delta, key, value, headers); headers is a tuple of (key, value). Offset
-    deltas may have holes, since compaction leaves some.
+    The tuples are (attributes, timestamp_delta, offset_delta, key, value, headers), where headers is a tuple of (key,
+    value). Offset deltas may leave holes, as after compaction.
     """
     cursor: _Cursor = _Cursor(section, 0)
     section_end: cython.Py_ssize_t = cursor.end
@@ -346,21 +345,21 @@ def read_records(section: bytes, count: cython.Py_ssize_t) -> list:
 
 @cython.ccall
 def walk_and_patch(buffer: object, base_offset: cython.longlong, verify: bool = True) -> object:
-    """Check contiguous batches as producers sent them, and set their offsets in place.
+    """Check contiguous batches as sent by producers, and set their offsets in place.
 
-    The first batch gets `base_offset`, and each later one the offset after the previous one. partition_leader_epoch
-    becomes 0 (S6, S20). Returns layout.WalkedBatches. Raises CorruptBatchError or TruncatedBatchError with the position
-    in `buffer`. With `verify=False`, the CRC-32C is not checked.
+    The first batch gets `base_offset`, and each of the others the offset that follows the previous batch.
+    partition_leader_epoch becomes 0 (S6, S20). Returns layout.WalkedBatches. Raises CorruptBatchError or
+    TruncatedBatchError with the position in `buffer`. With `verify=False`, checksums are not verified.
     """
     return _walk(buffer, base_offset, True, verify)
 
 
 @cython.ccall
 def walk_stored(buffer: object, base_offset: cython.longlong, verify: bool = True) -> object:
-    """Check contiguous batches that have their own offsets, with or without holes.
+    """Check contiguous batches that already have their offsets, with or without holes.
 
-    The offsets must start at or after `base_offset` and increase strictly. Only partition_leader_epoch is patched, to
-    0. Returns the same result and raises the same errors as `walk_and_patch`.
+    The offsets must start at or after `base_offset` and increase strictly. Only partition_leader_epoch is changed, to
+    0. Returns and raises the same as `walk_and_patch`.
     """
     return _walk(buffer, base_offset, False, verify)
 

@@ -1,7 +1,7 @@
 """The layout of a record batch of magic 2: header fields, their positions, attribute bits.
 
-All integers are big-endian. The CRC-32C covers everything from `attributes` on, so base_offset and
-partition_leader_epoch may be patched in a stored batch without changing it (KIP-98).
+All integers are big-endian. The CRC-32C covers everything from `attributes` to the end, so the base_offset and
+partition_leader_epoch of a stored batch can be changed without recomputing it (KIP-98).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MIN_INT64: Final = -(2**63)
 
 
 class Codec(IntEnum):
-    """The compression codec of a batch, as encoded in the lowest three attribute bits."""
+    """A batch's compression codec, as encoded in the lowest three attribute bits."""
 
     NONE = 0
     GZIP = 1
@@ -60,7 +60,7 @@ class Codec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """The source of the records' timestamps: the producer, or the append."""
+    """Whether the records' timestamps come from the producer or from the append."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -68,10 +68,10 @@ class TimestampType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class WalkedBatches:
-    """Contiguous batches that have been checked, as columns with one entry for each batch (`positions` has one more).
+    """Contiguous batches that have been checked, in columns with one entry for each (`positions` has one more).
 
-    Batch i is bytes positions[i]:positions[i + 1] of the walked buffer, so that batches i to j - 1 are served as the
-    slice positions[i]:positions[j]. Offsets are inclusive.
+    Batch i is bytes positions[i]:positions[i + 1] of the buffer, so the slice positions[i]:positions[j] consists of
+    batches i to j - 1. Offsets are inclusive.
     """
 
     positions: array[int]
@@ -85,12 +85,12 @@ class WalkedBatches:
 
 @dataclass(frozen=True, slots=True)
 class WalkedPieces:
-    """The batches of several checked pieces, in the same columns as `WalkedBatches` has.
+    """The batches of several pieces that have been checked, in the same columns as in `WalkedBatches`.
 
-    Piece i has the batches firsts[i] to firsts[i + 1] - 1 (`firsts` has one entry more than there are pieces). `errors`
-    has the error of each bad piece, by its index. A bad piece has at least one entry in the columns, of which only the
-    first position is meaningful: the bad piece begins there, and the previous piece ends there. Positions count from
-    the beginning of the buffer.
+    Piece i consists of the batches firsts[i] to firsts[i + 1] - 1 (`firsts` has one more entry than there are pieces).
+    `errors` maps the index of each bad piece to its error. A bad piece has at least one entry in the columns; only the
+    first one's position is meaningful, as the end of the previous piece. Positions are relative to the start of the
+    buffer.
     """
 
     positions: array[int]
@@ -105,7 +105,7 @@ class WalkedPieces:
 class RecordTimes:
     """The largest and smallest timestamps of a batch's records.
 
-    The smallest timestamp ignores records without a timestamp (-1), and is -1 if no record has one.
+    The smallest one ignores records without a timestamp (-1), and is -1 if all are without.
     """
 
     max_timestamp: int
@@ -115,8 +115,8 @@ class RecordTimes:
 class BatchSummary(NamedTuple):
     """The properties of a valid produced batch that a commit needs.
 
-    `max_timestamp` is the largest of the records (ms, -1 without timestamps), regardless of the header
-    (`declared_max_timestamp`).
+    `max_timestamp` is the largest timestamp of the records (ms, -1 if they have none), whereas `declared_max_timestamp`
+    is what the header says.
     """
 
     record_count: int
@@ -131,10 +131,10 @@ class BatchSummary(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordFaults:
-    """The indexes of a batch's bad records by fault, in ascending order. No index is in two columns.
+    """The indexes of a batch's bad records, by fault and in ascending order. No index is listed twice.
 
-    The records in `misplaced` have an offset delta that is not their index. Those in `keyless` have no key. Those in
-    `untimely` have a timestamp out of range; `timestamps` (ms) has these timestamps in the same order.
+    A record in `misplaced` has an offset delta that differs from its index, one in `keyless` has no key, and one in
+    `untimely` has a timestamp out of range. `timestamps` (ms) has the timestamps of `untimely`.
     """
 
     misplaced: array[int]

@@ -1,4 +1,4 @@
-"""Makes a batch from a records section: adds the header and the CRC-32C."""
+"""Makes a batch from a records section by adding the header and the CRC-32C."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pack_batch(
     base_sequence: int = NO_SEQUENCE,
     partition_leader_epoch: int = 0,
 ) -> bytes:
-    """Return the batch with the records section `section`, which is already compressed according to `attributes`."""
+    """Return the batch with the given records section, which must already be compressed according to `attributes`."""
     header = HEADER.pack(
         base_offset,
         HEADER_SIZE - LOG_OVERHEAD + memoryview(section).nbytes,
@@ -58,6 +58,5 @@ def pack_batch(
 
 
 def with_crc(batch: bytearray) -> bytes:
-    """Return a copy of `batch` with the CRC-32C of its bytes."""
     batch[CRC_AT:ATTRIBUTES_AT] = crc32c(memoryview(batch)[ATTRIBUTES_AT:]).to_bytes(4, "big")
     return bytes(batch)

@@ -1,4 +1,4 @@
-# The C functions that `pieces.py` calls in its compiled form: CRC-32C without a Python call for each batch.
+# C functions for the compiled form of `pieces.py`: CRC-32C without a Python call for each batch.
 
 from lacuna.logstore.records.integers cimport int64_at, uint32_at
 
@@ -26,8 +26,8 @@ cdef extern from *:
     #define LACUNA_HAS_CRC 1
     #endif
 
-    /* The instruction takes three cycles and one may begin each cycle, so three blocks are summed
-       side by side; `lacuna_shift` then moves a sum over as many zero bytes as a block has. */
+    /* The instruction takes three cycles, but one can start in every cycle, so three blocks are summed
+       in parallel; `lacuna_shift` then advances a sum by a block of zero bytes. */
     #define LACUNA_BLOCK 1024
     static uint32_t lacuna_table[256], lacuna_shift[4][256];
     static int lacuna_has_crc, lacuna_can_fold;
@@ -40,10 +40,10 @@ cdef extern from *:
     }
 
     #ifdef LACUNA_CAN_FOLD
-    /* What 128 bits are multiplied with to move them over 2048, 512 or 128 bits, one factor for each half. */
+    /* Factors that advance 128 bits by 2048, 512 or 128 bits, one for each half. */
     static uint64_t lacuna_factors[3][2];
 
-    /* x to the power of `exponent`, modulo the polynomial, as a factor: bits in reverse, with one zero behind them. */
+    /* x to the power of `exponent`, modulo the polynomial, as a factor: reversed bits followed by a zero. */
     static uint64_t lacuna_power(int exponent)
     {
         uint32_t power = 0x80000000u;
@@ -132,8 +132,8 @@ cdef extern from *:
             _mm_set_epi64x(lacuna_factors[i][1], lacuna_factors[i][0]));
     }
 
-    /* Four sums of 64 bytes are moved on over 256 bytes at a time, then they become one, and what is left is summed
-       by the instruction. `size` is at least LACUNA_FOLD_LEAST. */
+    /* Advance four sums of 64 bytes by 256 bytes at a time, combine them into one, and sum the remaining bytes
+       with the instruction. `size` is at least LACUNA_FOLD_LEAST. */
     LACUNA_FOLD_TARGET
     static uint32_t lacuna_crc_by_folding(uint32_t crc, const uint8_t *data, int64_t size)
     {
@@ -148,7 +148,7 @@ cdef extern from *:
         factors = lacuna_factors_of(1);
         for (int i = 1; i < 4; i++)
             sums[i] = lacuna_fold(sums[i - 1], factors, sums[i]);
-        /* Now over its four parts of 128 bits, of which the last is kept. */
+        /* Fold its four parts of 128 bits into the last one. */
         factors = lacuna_factors_of(2);
         __m512i sum = _mm512_maskz_mov_epi64(0x03, sums[3]);
         for (int i = 1; i < 4; i++)

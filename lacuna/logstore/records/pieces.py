@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False
-"""Checks many pieces of segments and sets their offsets in one call, without holding Python's interpreter lock.
+"""Checks many pieces of segments and sets their offsets in one call, without holding the interpreter lock.
 
-Cython compiles this module, or Python interprets it. It finds the same faults as `kernel`'s walks, which then check a
+Cython compiles this module, or Python interprets it. It finds the same faults as the walks in `kernel`, which check a
 bad piece again to raise the error.
 """
 
@@ -51,7 +51,7 @@ def _has_right_crc(
 def _count_batches(
     data: cython.uchar[::1], at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """Return the number of batches of magic 2 that make up data[at:end], or 0 if it contains anything else."""
+    """Return how many batches of magic 2 make up data[at:end], or 0 if it contains anything else."""
     count: cython.Py_ssize_t = 0
     size: cython.longlong
     while at < end:
@@ -82,7 +82,7 @@ def _patch(
     last_offsets: cython.longlong[::1],
     max_timestamps: cython.longlong[::1],
 ) -> cython.bint:
-    """Check and patch the batches of a piece, whose columns begin at `index`. Return False if it is bad."""
+    """Check and patch the batches of a piece, and fill the columns from `index`. Return False if the piece is bad."""
     end: cython.Py_ssize_t
     i: cython.Py_ssize_t
     delta: cython.longlong
@@ -125,10 +125,10 @@ def walk_pieces(
 ) -> object:
     """Check the batches of consecutive pieces, and set their offsets.
 
-    Piece i is buffer[starts[i]:starts[i + 1]] and holds the offsets from base_offsets[i] to below next_offsets[i]. If
-    true_offsets[i] is not 0, the piece's batches have their own offsets, as in `walk_stored`. Otherwise, they take up
-    all of these offsets, which are set as in `walk_and_patch`. The columns are array("q"). Returns layout.WalkedPieces,
-    where a bad piece has an error and at least one entry in the columns.
+    Piece i is buffer[starts[i]:starts[i + 1]] and has the offsets from base_offsets[i] up to, but not including,
+    next_offsets[i]. If true_offsets[i] is not 0, the batches already have their offsets, as in `walk_stored`.
+    Otherwise, they take up the whole range, and their offsets are set as in `walk_and_patch`. The columns are
+    array("q"). Returns layout.WalkedPieces, which describes bad pieces.
     """
     raw = memoryview(buffer)
     count: cython.Py_ssize_t = len(base_offsets)
@@ -156,7 +156,7 @@ def walk_pieces(
             first_of[i] = total
             batches = _count_batches(data, start_of[i], start_of[i + 1])
             is_bad[i] = batches == 0
-            # A bad piece has an entry too, which marks the end of the previous piece's batches.
+            # A bad piece also has an entry, to mark the end of the previous piece's batches.
             total += batches + is_bad[i]
         first_of[count] = total
     columns = [array("q", bytes(8 * n)) for n in (total + 1, total, total, total)]
@@ -195,7 +195,7 @@ def walk_pieces(
 def _error_of(
     piece: object, base_offset: cython.longlong, has_true_offsets: cython.bint, verify: bool
 ) -> object:
-    """Return the error that the walk of this piece by itself raises."""
+    """Return the error that is raised when this piece is checked by itself."""
     walk = walk_stored if has_true_offsets else walk_and_patch
     try:
         walk(piece, base_offset, verify)

@@ -1,4 +1,4 @@
-# What `rewriting.py` calls in its compiled form, and what `kernel.py` calls of it.
+# Declarations for the compiled forms of `rewriting.py` and of `kernel.py`, which calls it.
 
 from lacuna.logstore.records.integers cimport (
     copy, int32_at, int64_at, is_far, overflows, put_varint

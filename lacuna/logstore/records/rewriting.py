@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False
-"""Rewrites batches as other batches with the same records: coalesces or recompresses them, or drops some records.
+"""Makes batches from other batches with the same records: coalesces them, recompresses them, or drops records.
 
 `KeyTable` finds the records to drop from topics that are compacted by key.
 
-Cython compiles this module, or Python interprets it; the types for callers are in `rewriting.pyi`. Checksums are not
+Cython compiles this module, or Python interprets it; `rewriting.pyi` has the types for callers. Checksums are not
 verified here, since the input was checked when it was read.
 """
 
@@ -50,7 +50,7 @@ _FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 1 << 14)
 # A loop copies shorter bodies faster than a call.
 _SHORT = cython.declare(cython.Py_ssize_t, 16)
 _NOTHING = array("q")
-# Words of a slot of a KeyTable: both halves of the key's hash, and the offset plus one (0: the slot is free).
+# The words of a KeyTable's slot: both halves of the key's hash, and the offset plus one (0 if the slot is free).
 _SLOT = cython.declare(cython.Py_ssize_t, 3)
 _SLOT_BYTES = 24
 _FIRST_SLOTS = 1 << 12
@@ -62,7 +62,7 @@ _MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 def batch_size(
     data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """Return the size in bytes of the batch at `at`, which ends at or before `end` and has magic 2."""
+    """Return the size in bytes of the batch at `at`, which must have magic 2 and end by `end`."""
     size: cython.longlong
     if end - at < _LOG_OVERHEAD:
         raise TruncatedBatchError(at, _HEADER_SIZE)
@@ -81,8 +81,6 @@ def batch_size(
 @cython.final
 @cython.cclass
 class _Section:
-    """The records of one batch, uncompressed, and the current record."""
-
     data: cython.const[cython.uchar][::1]
     position: cython.Py_ssize_t
     end: cython.Py_ssize_t
@@ -104,7 +102,7 @@ class _Section:
         end: cython.Py_ssize_t,
         max_decompressed_bytes: cython.Py_ssize_t,
     ) -> cython.int:
-        """Move to the records of the batch data[at:end]. `data` is a view of `batches`."""
+        """Move to the records of the batch data[at:end], where `data` is a view of `batches`."""
         codec: cython.int = data[at + 22] & _CODEC
         self.index = -1
         if codec == 0:
@@ -122,7 +120,6 @@ class _Section:
     @cython.cfunc
     @cython.exceptval(-0x7FFFFFFFFFFFFF01, check=True)
     def varint(self, max_bits: cython.int) -> cython.longlong:
-        """Read a zigzag varint of at most `max_bits` bits that ends at or before `end`."""
         bits: cython.ulonglong = 0
         shift: cython.int = 0
         byte: cython.int
@@ -142,7 +139,7 @@ class _Section:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def next_record(self) -> cython.int:
-        """Read a record's head and set `end` to its end; `position` is then at its key."""
+        """Read a record up to its key, and set `end` to its end."""
         size: cython.longlong
         self.index += 1
         self.end = self.section_end
@@ -159,7 +156,7 @@ class _Section:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def is_tombstone(self) -> cython.int:
-        """Return 1 if the record, whose head was read, has a null value, otherwise 0."""
+        """Return 1 if the current record has a null value, otherwise 0. Call this after `next_record`."""
         start: cython.Py_ssize_t = self.position
         length: cython.longlong = self.varint(32)
         if length > self.end - self.position:
@@ -175,7 +172,7 @@ class _Section:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def read_key(self) -> cython.int:
-        """Read the record, whose head was read, up to its value. Return 1 if the value is null, otherwise 0."""
+        """Read the key of the current record, after `next_record`. Return 1 if the value is null, otherwise 0."""
         self.key_length = self.varint(32)
         self.key_at = self.position
         if self.key_length > self.end - self.position:
@@ -201,17 +198,17 @@ class _Section:
 class Rewriter:
     """Writes the records of stored batches into as few batches as possible (S19).
 
-    Batches are added in offset order, with true offsets and verified checksums. Holes stay holes: a batch begins at its
-    first record and ends at its last. Keys, values, headers and timestamps stay unchanged; producer ids and the
-    transactional bit are dropped. A new batch begins when the timestamp type (or the append time) changes, when a delta
+    Batches must be added in offset order, with true offsets and verified checksums. Holes stay holes: a batch begins at
+    its first record and ends at its last. Keys, values, headers and timestamps do not change; producer ids and the
+    transactional bit are dropped. A new batch begins if the timestamp type (or the append time) changes, if a delta
     would not fit, and before `max_bytes` (uncompressed, including the header) is exceeded, though a single record may
-    exceed it. With `codec` -1, a batch gets the codec of the batch that its first record comes from. A batch larger
+    exceed it. With `codec` -1, each batch gets the codec of the batch from which its first record comes. A batch larger
     than `max_decompressed_bytes` stays uncompressed, since readers would refuse to decompress it.
 
-    `keeps_horizons` is for compaction by key (KIP-534): a tombstone (a null value) keeps the delete horizon of its
-    batch, or gets `delete_horizon` (ms, -1 for none) if its batch has none. The horizon is the batch's base_timestamp,
-    so tombstones with different horizons go to different batches. Other records may go to any batch. Without
-    `keeps_horizons`, no batch gets a horizon.
+    `keeps_horizons` is for compaction by key (KIP-534): tombstones (records with a null value) keep their batch's
+    delete horizon, or get `delete_horizon` (ms, -1 for none) if it has none. The horizon is stored as the batch's
+    base_timestamp, so tombstones with different horizons need different batches; other records may be in any batch.
+    Without `keeps_horizons`, no batch gets a horizon.
     """
 
     buffer: object
@@ -275,9 +272,8 @@ class Rewriter:
     def add(self, batches: object, dropped: object = None) -> None:
         """Add the records of whole batches, except those at the offsets in `dropped` (ascending).
 
-        Raises CorruptBatchError, TruncatedBatchError, InvalidRecordError, DecompressedTooLargeError
-        for bytes that are not batches, and ValueError for a control batch, which cannot be mixed with
-        records.
+        Raises CorruptBatchError, TruncatedBatchError, InvalidRecordError or DecompressedTooLargeError if the bytes are
+        not valid batches, and ValueError for a control batch, which cannot be mixed with records.
         """
         data: cython.const[cython.uchar][::1] = batches
         gone: cython.const[cython.longlong][::1] = _NOTHING if dropped is None else dropped
@@ -311,8 +307,8 @@ class Rewriter:
     def next_source(
         self, data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t
     ) -> cython.int:
-        """Move to another source batch. Its records join only records with the same timestamp type and append time
-        (S19).
+        """Move to the next source batch, and end the batch being written if their timestamp types or append times
+        differ (S19).
         """
         attributes: cython.int = data[at + 22]
         timestamp_bit: cython.int = attributes & _LOG_APPEND_TIME
@@ -364,7 +360,7 @@ class Rewriter:
     def add_record(
         self, section: _Section, offset: cython.longlong, timestamp: cython.longlong
     ) -> cython.int:
-        """Append the record, whose key, value and headers begin at the section's position."""
+        """Append the current record, whose key, value and headers begin at the section's position."""
         length: cython.Py_ssize_t = section.end - section.position
         at: cython.Py_ssize_t
         head: cython.Py_ssize_t
@@ -383,8 +379,8 @@ class Rewriter:
             self.begin_batch(offset, timestamp)
         if self.size + _MAX_RECORD_HEAD + length > self.capacity:
             self.grow(self.size + _MAX_RECORD_HEAD + length)
-        # The head goes where it would if the size took its longest form. Then the size, whose length is known only now,
-        # is put first and the head moved up to it.
+        # Leave room for the longest possible size, and write the head after it. Then write the size, whose length is
+        # known only now, and move the head up to it.
         at = self.size + 5
         self.out[at] = section.attributes
         head = put_varint(self.out, at + 1, timestamp - self.base_timestamp)
@@ -403,7 +399,6 @@ class Rewriter:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def copy(self, section: _Section, length: cython.Py_ssize_t) -> cython.int:
-        """Append `length` bytes from the section's current position."""
         i: cython.Py_ssize_t
         at: cython.Py_ssize_t = section.position
         if length < _SHORT:
@@ -417,7 +412,7 @@ class Rewriter:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def meet_tombstone(self, timestamp: cython.longlong) -> cython.int:
-        """Make sure that the batch has the horizon of the next tombstone."""
+        """Make sure that the batch being written has the next tombstone's delete horizon."""
         horizon: cython.longlong = self.source_horizon
         if horizon >= 0 and is_far(horizon, timestamp):
             horizon = -1
@@ -451,7 +446,7 @@ class Rewriter:
 
     @cython.ccall
     def end_batch(self) -> None:
-        """End the batch that is being written, if it has records, so that `take` returns it too."""
+        """End the batch being written, if it has records, so that `take` returns it."""
         attributes: cython.int = self.timestamp_bit
         if self.count == 0:
             return
@@ -481,7 +476,6 @@ class Rewriter:
 def _first_at(
     offsets: cython.const[cython.longlong][::1], count: cython.Py_ssize_t, offset: cython.longlong
 ) -> cython.Py_ssize_t:
-    """Return the index of the first of the ascending `offsets` that is not below `offset`."""
     low: cython.Py_ssize_t = 0
     middle: cython.Py_ssize_t
     while low < count:
@@ -499,11 +493,10 @@ def coalesce(
     max_bytes: int = 1 << 30,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> list:
-    """Merge batches of any producers into as few as possible (S19); return a list of batches as bytes.
+    """Merge batches, regardless of their producers, into as few as possible (S19). Return a list of batches as bytes.
 
-    `chunks` are buffers of one or more whole batches each. Rewriter describes which properties are kept and where a
-    batch ends. The delete-horizon bit is dropped. `codec` -1 means the codec of the first batch. Raises the errors of
-    `Rewriter.add`.
+    `chunks` are buffers of one or more whole batches. Rewriter describes what is kept and where batches end. The delete
+    horizon bit is dropped. `codec` -1 means the first batch's codec. Raises the errors of `Rewriter.add`.
     """
     rewriter: Rewriter = Rewriter(
         codec=codec, max_bytes=max_bytes, max_decompressed_bytes=max_decompressed_bytes
@@ -516,7 +509,7 @@ def coalesce(
 
 
 def has_tombstones(batch: object) -> bool:
-    """Return whether a record of `batch`, one whole batch, has a null value; raises the errors of `Rewriter.add`."""
+    """Whether any record of one whole batch has a null value. Raises the errors of `Rewriter.add`."""
     data: cython.const[cython.uchar][::1] = batch
     size: cython.Py_ssize_t = batch_size(data, 0, len(batch))
     section: _Section = _Section()
@@ -534,7 +527,6 @@ def has_tombstones(batch: object) -> bool:
 @cython.nogil
 @cython.exceptval(check=False)
 def _turned(word: cython.ulonglong, bits: cython.int) -> cython.ulonglong:
-    """Return the word with its bits rotated left."""
     return ((word << bits) & _MASK) | (word >> (64 - bits))
 
 
@@ -547,7 +539,7 @@ def _slot_of(
     high: cython.ulonglong,
     low: cython.ulonglong,
 ) -> cython.Py_ssize_t:
-    """Return the index of a hash's slot, or of the free slot where it belongs. Not all `count` slots may be full."""
+    """Return the index of a hash's slot, or of the free slot where it belongs. At least one slot must be free."""
     at: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, high % count) * _SLOT
     while slots[at + 2] != 0 and (slots[at] != high or slots[at + 1] != low):
         at += _SLOT
@@ -565,7 +557,6 @@ def _move_slots(
     larger: cython.ulonglong[::1],
     larger_count: cython.Py_ssize_t,
 ) -> cython.int:
-    """Copy the used slots to an empty table."""
     index: cython.Py_ssize_t
     at: cython.Py_ssize_t
     to: cython.Py_ssize_t
@@ -582,14 +573,14 @@ def _move_slots(
 @cython.final
 @cython.cclass
 class KeyTable:
-    """The newest offset of each key, for compaction by key. Keys are kept as hashes, in bounded memory.
+    """The newest offset of each key, for compaction by key. Stores hashes instead of keys, in bounded memory.
 
-    First call `note` for batches in offset order, then call `sweep` to get the records to drop. The hash is SipHash-2-4
-    with 128 bits under the 16 random bytes of `secret`, so clients cannot choose colliding keys. A chance collision,
-    which would lose a record, has a probability of 1e-24 among ten million keys.
+    Call `note` for batches in offset order, and then `sweep` to get the records to drop. The hash is SipHash-2-4 with
+    128 bits. It is keyed with `secret`, 16 random bytes, so that clients cannot choose colliding keys. An accidental
+    collision, which would lose a record, has a probability of 1e-24 among ten million keys.
 
-    The table grows up to `max_bytes`, of which at least two thirds hold slots of 24 bytes. Up to three quarters of the
-    slots are used. Growing needs a second table for a moment; both tables together stay within `max_bytes`.
+    The table grows up to `max_bytes`, at least two thirds of which hold slots of 24 bytes. At most three quarters of
+    the slots are used. Growing briefly needs a second table; both tables together stay within `max_bytes`.
     """
 
     # The number of different keys.
@@ -626,16 +617,16 @@ class KeyTable:
 
     @property
     def size_bytes(self) -> int:
-        """The number of bytes that the table takes now."""
+        """The number of bytes that the table currently takes up."""
         return self.slot_count * _SLOT_BYTES
 
     def note(
         self, batch: object, first_offset: cython.longlong, end_offset: cython.longlong
     ) -> cython.longlong:
-        """Note the keys of one batch's records with offsets in [first_offset, end_offset); there may be none.
+        """Note the keys of one batch's records with offsets in [first_offset, end_offset), if any.
 
-        Return -1 if all are noted. If the table is full, return the offset of the first record that is not noted. The
-        offsets must be higher than those noted before. Raises the errors of `Rewriter.add`.
+        Return -1 if all are noted, or the offset of the first record that was not noted because the table is full. The
+        offsets must be higher than all noted before. Raises the errors of `Rewriter.add`.
         """
         data: cython.const[cython.uchar][::1] = batch
         section: _Section = self.section
@@ -667,10 +658,10 @@ class KeyTable:
     def sweep(
         self, batch: object, now_ms: cython.longlong, drops_tombstones: cython.bint
     ) -> object:
-        """Return the offsets of the records of one batch to drop, ascending, as an array("q").
+        """Return the offsets of the records to drop from one batch, in ascending order, as an array("q").
 
-        A record is dropped if a later record with its key was noted. A tombstone is also dropped if its delete horizon
-        is at or before `now_ms` and `drops_tombstones` is set, which says that no older record with its key remains.
+        A record is dropped if a later record with its key has been noted. With `drops_tombstones`, a tombstone is also
+        dropped if its delete horizon is at or before `now_ms`; set this only if no older record with its key remains.
         Raises the errors of `Rewriter.add`.
         """
         data: cython.const[cython.uchar][::1] = batch
@@ -705,7 +696,7 @@ class KeyTable:
         return dropped
 
     def take_new(self) -> bool:
-        """Return whether `sweep` has left a tombstone without a delete horizon since the last call."""
+        """Return whether `sweep` has left a tombstone without a delete horizon since the last call of this method."""
         found: bool = self.found_new
         self.found_new = False
         return found
@@ -723,18 +714,17 @@ class KeyTable:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def offset_of(self, base_offset: cython.longlong) -> cython.longlong:
-        """Return the offset of the section's record."""
         section: _Section = self.section
         if section.offset_delta < 0 or overflows(base_offset, section.offset_delta):
             raise InvalidRecordError(
-                f"its offset delta {section.offset_delta} is not an offset's", section.index
+                f"its offset delta {section.offset_delta} is negative or too large", section.index
             )
         return base_offset + section.offset_delta
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow(self) -> cython.int:
-        """Make the table larger. Return 0 if it may not grow, otherwise 1."""
+        """Grow the table. Return 0 if it must not grow further, otherwise 1."""
         count: cython.Py_ssize_t = 2 * self.slot_count
         most: cython.Py_ssize_t = self.max_bytes // _SLOT_BYTES
         if 3 * count > most:
@@ -754,7 +744,7 @@ class KeyTable:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def hash_key(self) -> cython.int:
-        """Set `high` and `low` to the hash of the section's key (SipHash-2-4 with an output of 128 bits)."""
+        """Set `high` and `low` to the hash of the section's current key (SipHash-2-4 with 128 bits of output)."""
         data: cython.const[cython.uchar][::1] = self.section.data
         at: cython.Py_ssize_t = self.section.key_at
         length: cython.Py_ssize_t = self.section.key_length
@@ -811,5 +801,5 @@ class KeyTable:
 
 
 def _empty_slots(count: int) -> memoryview:
-    """Return memory for `count` free slots. It becomes resident only where it is written."""
+    """Return memory for `count` free slots. Pages become resident only when written to."""
     return memoryview(bytearray(count * _SLOT_BYTES)).cast("Q")

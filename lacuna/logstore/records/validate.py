@@ -2,14 +2,14 @@
 
 | what is wrong | error |
 |---|---|
-| no batch, more than one, a cut-off one, magic 0 or 1 in Produce v3+ | INVALID_RECORD |
-| another magic, an impossible batch_length, a wrong CRC-32C | CORRUPT_MESSAGE |
-| larger than max.message.bytes, or decompresses beyond the bound | MESSAGE_TOO_LARGE |
+| no batch, more than one, a truncated one, magic 0 or 1 in Produce v3+ | INVALID_RECORD |
+| any other magic, an impossible batch_length, a wrong CRC-32C | CORRUPT_MESSAGE |
+| larger than max.message.bytes, or decompresses beyond the limit | MESSAGE_TOO_LARGE |
 | a codec that does not exist; zstd below Produce v7 | UNSUPPORTED_COMPRESSION_TYPE |
 | base_offset not 0, a count that contradicts last_offset_delta, a control batch, a negative sequence or
   epoch with a producer id, a transaction without a producer id, records that do not fit their batch, a null key on a
   compacted topic, a compressed record larger than max.decompressed.message.bytes | INVALID_RECORD |
-| undecompressible data, an LZ4 frame with linked blocks or a dictionary (Kafka returns
+| data that cannot be decompressed, an LZ4 frame with linked blocks or a dictionary (Kafka returns
   UNKNOWN_SERVER_ERROR, which says nothing) | INVALID_RECORD |
 | a timestamp out of the topic's range, LogAppendTime set by the producer | INVALID_TIMESTAMP |
 """
@@ -59,11 +59,11 @@ _KEYLESS: Final = "a compacted topic needs a key in every record"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceRules:
-    """A topic's and a request version's requirements for a batch. Sizes are in bytes, timestamps in ms.
+    """What a topic and a request version require of a batch. Sizes are in bytes, timestamps in ms.
 
-    `max_message_bytes` counts the whole batch as sent (003_). A timestamp may lie `max_before_ms` before the time of
-    arrival and `max_after_ms` after it; None means no bound, as on topics with LogAppendTime. `max_decompressed_bytes`
-    bounds what a compressed batch may take in memory, and `max_record_bytes` each record in it.
+    `max_message_bytes` applies to the whole batch as sent (003_). Timestamps may be up to `max_before_ms` before and
+    `max_after_ms` after the time of arrival; None means no limit, as on topics with LogAppendTime. Once decompressed, a
+    batch may have at most `max_decompressed_bytes`, and each record in it at most `max_record_bytes`.
     """
 
     max_message_bytes: int
@@ -80,8 +80,8 @@ def validate_produced(
 ) -> BatchSummary:
     """Check the records for one partition in a Produce request (v3+) that arrived at `now_ms`. Return their summary.
 
-    `max_decompressed_bytes`, if given, is a lower limit than the one in the rules. Raises a RecordsError whose
-    `kafka_error` is the error to send to the producer.
+    `max_decompressed_bytes` can lower the limit in the rules. Raises a RecordsError whose `kafka_error` is the error to
+    send to the producer.
     """
     data = memoryview(buffer)
     earliest, latest = _time_range(rules, now_ms)
@@ -114,7 +114,7 @@ def validate_produced(
 def with_max_timestamp(batch: Buffer, timestamp_type: TimestampType, max_timestamp: int) -> bytes:
     """Return a copy of `batch` with this timestamp type and `max_timestamp` (ms) in its header, and a new CRC-32C.
 
-    With LOG_APPEND_TIME, all records have this timestamp (message.timestamp.type). The records keep their bytes.
+    With LOG_APPEND_TIME, this becomes the timestamp of all records (message.timestamp.type), whose bytes do not change.
     """
     changed = bytearray(batch)
     low_attributes = ATTRIBUTES_AT + 1
@@ -130,7 +130,7 @@ def with_max_timestamp(batch: Buffer, timestamp_type: TimestampType, max_timesta
 def _framed(data: memoryview, rules: ProduceRules) -> BatchHeader:
     """Read the header. Raise an error unless `data` is exactly one batch of magic 2 within the topic's size limit."""
     if len(data) > MAGIC_AT and data[MAGIC_AT] < MAGIC:
-        raise InvalidRecordError(f"Produce v3 and above carries magic 2, not {data[MAGIC_AT]}")
+        raise InvalidRecordError(f"Produce v3 and above requires magic 2, not {data[MAGIC_AT]}")
     if len(data) < HEADER_SIZE:
         raise InvalidRecordError(f"there must be exactly one batch, not {len(data)} bytes")
     header = BatchHeader.parse(data)
@@ -180,9 +180,7 @@ def _check_producer(header: BatchHeader) -> None:
 def _check_records(
     section: Buffer, header: BatchHeader, rules: ProduceRules, earliest: int, latest: int
 ) -> RecordTimes:
-    """Return the records' timestamps if all records are valid. Otherwise, raise an error that lists every bad record,
-    as Kafka does.
-    """
+    """Return the records' timestamps. If records are invalid, raise an error that lists them all, as Kafka does."""
     asked = (section, header.record_count, header.base_timestamp, rules.require_keys)
     try:
         times = kernel.validate_records(*asked)
@@ -196,7 +194,7 @@ def _check_records(
 
 
 def _check_sizes(section: memoryview, count: int, most: int) -> None:
-    """Raise InvalidRecordError if any of the valid records in `section` is larger than `most` bytes."""
+    """Raise InvalidRecordError if any of the valid records in `section` exceeds `most` bytes."""
     at = 0
     for index in range(count):
         size, shift = 0, 0
@@ -216,7 +214,6 @@ def _check_sizes(section: memoryview, count: int, most: int) -> None:
 
 
 def _time_range(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
-    """Return the earliest and the latest timestamp that a record may have, in ms."""
     before, after = rules.max_before_ms, rules.max_after_ms
     earliest = MIN_INT64 if before is None else max(now_ms - before, MIN_INT64)
     latest = MAX_INT64 if after is None else min(now_ms + after, MAX_INT64)
@@ -224,7 +221,7 @@ def _time_range(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
 
 
 def _refuse(found: RecordFaults, earliest: int, latest: int) -> None:
-    """Raise the error for bad records: INVALID_TIMESTAMP if any timestamp is out of range, as in Kafka."""
+    """Raise the error for bad records: as in Kafka, INVALID_TIMESTAMP if any timestamp is out of range."""
     faults = _Faults(found, earliest, latest)
     if found.untimely:
         raise InvalidTimestampError(faults.untimely(found.timestamps[0]), found.untimely[0], faults)
@@ -234,9 +231,7 @@ def _refuse(found: RecordFaults, earliest: int, latest: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Faults(Collection[tuple[int, str]]):
-    """All bad records and the reasons why they are bad. Reasons are built only during iteration, since there may be
-    millions.
-    """
+    """All bad records with their reasons, which are built only during iteration because there may be millions."""
 
     found: RecordFaults
     earliest: int
@@ -257,7 +252,6 @@ class _Faults(Collection[tuple[int, str]]):
         )
 
     def untimely(self, timestamp: int) -> str:
-        """Return the reason why a timestamp is rejected."""
         if timestamp < self.earliest:
             return (
                 f"timestamp {timestamp} is before {self.earliest}, the earliest that the topic "

@@ -1,4 +1,4 @@
-"""Segments, which are the objects that hold batches of many partitions, and the keys of all objects."""
+"""Segments, the objects that hold batches of many partitions, and the keys of all objects."""
 
 from lacuna.logstore.segments.later import JournalEnd, LaterSegment, find_later
 from lacuna.logstore.segments.layout import CorruptSegmentError

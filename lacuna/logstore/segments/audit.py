@@ -1,13 +1,13 @@
 """Checks every byte of a segment, in bounded memory, and locates damage.
 
-A reader stops at the first fault. An audit continues after a fault, so that it finds everything that is still intact.
-It returns batches as it finds them, regardless of damage elsewhere.
+Whereas a reader stops at the first fault, an audit continues, to find everything that is still intact. It returns
+batches as it finds them, regardless of damage elsewhere.
 
     for part in audit_segment(store, key, object_size):
         part.damages            # the damage within the bytes [part.position, part.position + part.size)
         part.batches            # the undamaged batches of the part
 
-If the footer cannot be read, `audit_batches` checks ranges known from elsewhere.
+If the footer cannot be read, `audit_batches` checks ranges whose positions are known from elsewhere.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _Batches: TypeAlias = list[tuple[int, BatchHeader]]
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Damage within `size` bytes at `position` of the object; `reason` describes it."""
+    """Damage within `size` bytes at `position` of the object, described by `reason`."""
 
     position: int
     size: int
@@ -68,10 +68,9 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class AuditedPart:
-    """The findings for a range of bytes. `found` is the slice to which the range belongs, or None outside the slices.
+    """The findings for a range of bytes. `found` is the slice that contains the range, or None if no slice does.
 
-    `batches` are the undamaged ones, as (position, header). `footer` is set in the first part of a segment with a
-    readable footer.
+    `batches` has the undamaged batches as (position, header). `footer` is set in the first part, if it can be read.
     """
 
     position: int
@@ -93,9 +92,9 @@ def audit_segment(
 ) -> Iterator[AuditedPart]:
     """Audit a segment part by part, in order. The first part consists of the segment's header and its end.
 
-    If the end cannot be read, there is only the first part, and it has no `footer`. Without `reads_records`, the
-    records are not decompressed and parsed. `whole` is the whole object, if it has already been read. Raises the
-    store's errors.
+    If the end cannot be read, there is only the first part, without a `footer`. With `reads_records` False, records are
+    not decompressed and parsed. `whole` is the whole object, if the caller has already read it. Raises the store's
+    errors.
     """
     source = _Source(store, key, object_size, read_bytes, whole)
     footer, damages = _read_end(source, key, object_size)
@@ -117,8 +116,8 @@ def audit_batches(
 ) -> AuditedPart:
     """Audit a range that begins with a batch, using only the batches' own checksums.
 
-    The checksums do not cover a batch's base_offset and partition_leader_epoch. Raises the store's errors, including
-    ShortReadError if the object ends before the range does.
+    These do not cover a batch's base_offset and partition_leader_epoch. Raises the store's errors, including
+    ShortReadError if the object ends within the range.
     """
     data = memoryview(store.get(key, position, size))
     batches, damages = _walk(position, data, reads_records)
@@ -126,7 +125,7 @@ def audit_batches(
 
 
 class _Source:
-    """Reads ranges of one object. An object of at most `read_bytes` bytes is read as a whole, and only once."""
+    """Reads ranges of one object. An object of at most `read_bytes` bytes is read only once, as a whole."""
 
     def __init__(
         self,
@@ -152,7 +151,7 @@ class _Source:
     def get_each(
         self, key: str, ranges: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[int, bytearray | memoryview]]:
-        """Yield the position and bytes of each range. The next range is read while the caller works on this one."""
+        """Yield the position and bytes of each range, and read the next range while the caller processes this one."""
         if self._whole is not None:
             for position, size in ranges:
                 yield position, self.get(key, position, size)
@@ -169,7 +168,6 @@ class _Source:
 
 
 def _possible_identities(key: str) -> list[SegmentIdentity]:
-    """Return the identities that may be in the header of a segment with this key."""
     cluster_id, segment_id = parse_segment_key(key)
     return [
         SegmentIdentity(cluster_id, segment_id, has_true_offsets)
@@ -180,7 +178,6 @@ def _possible_identities(key: str) -> list[SegmentIdentity]:
 def _header_damages(
     source: _Source, key: str, identities: Sequence[SegmentIdentity]
 ) -> list[Damage]:
-    """Return the damage in the header, which must contain one of `identities`."""
     candidates = [encode_header(identity) for identity in identities]
     size = len(candidates[0])
     try:
@@ -205,7 +202,7 @@ def _header_damages(
 def _read_end(
     source: _Source, key: str, object_size: int
 ) -> tuple[SegmentFooter | None, list[Damage]]:
-    """Return the footer and the damage. The footer is found even if one byte of it or of the trailer is wrong."""
+    """Return the footer and any damage. A single wrong byte in the footer or the trailer is corrected."""
     tail_size = min(object_size, TAIL_SIZE)
     try:
         tail = bytes(source.get(key, object_size - tail_size, tail_size)) if tail_size else b""
@@ -262,9 +259,7 @@ def _read_footer(
 
 
 def _groups(found: SegmentSlice, read_bytes: int) -> Iterator[tuple[int, int]]:
-    """Group consecutive blocks into ranges (position, size) of at most `read_bytes`. A larger block is a range by
-    itself.
-    """
+    """Group consecutive blocks into ranges (position, size) of at most `read_bytes`, unless one block is larger."""
     edges = found.block_positions
     start = edges[0]
     for before, edge in pairwise(edges):
@@ -275,8 +270,6 @@ def _groups(found: SegmentSlice, read_bytes: int) -> Iterator[tuple[int, int]]:
 
 
 class _SliceChecker:
-    """Checks the blocks of one slice, in order."""
-
     def __init__(self, found: SegmentSlice, has_true_offsets: bool, reads_records: bool) -> None:
         self._found = found
         self._has_true_offsets = has_true_offsets
@@ -285,7 +278,7 @@ class _SliceChecker:
         self._next_offset: int | None = found.block_offsets[0]
 
     def check(self, position: int, data: bytearray | memoryview) -> AuditedPart:
-        """Check the blocks in `data`, which follow those of the previous call and begin at `position`."""
+        """Check the blocks in `data`, which begins at `position`, where the previous call's data ended."""
         view = memoryview(data)
         part = AuditedPart(position, len(view), self._found, [], [])
         edges = self._found.block_positions
@@ -313,7 +306,7 @@ class _SliceChecker:
         part.damages.extend(damages)
 
     def _index_damages(self, position: int, block: memoryview, batches: _Batches) -> list[Damage]:
-        """Return the contradictions between the batches of an undamaged block and the footer, as damage."""
+        """Return a damage for each way in which the batches of an intact block contradict the footer."""
         found, index = self._found, self._block
         first_offset = found.block_offsets[index]
         reasons = []
@@ -347,7 +340,7 @@ class _SliceChecker:
 
 
 def _ascend(batches: _Batches) -> tuple[int, bool]:
-    """Return the offset after batches with true offsets, and whether the offsets of these batches ascend."""
+    """Return the offset that follows the batches, which have true offsets, and whether their offsets ascend."""
     next_offset = -1
     for _, header in batches:
         if header.base_offset < next_offset:
@@ -359,7 +352,7 @@ def _ascend(batches: _Batches) -> tuple[int, bool]:
 def _block_damage(
     position: int, block: memoryview, expected_crc: int, batches: _Batches, damages: list[Damage]
 ) -> tuple[Damage, _Batches]:
-    """Return the damage in a block whose checksum does not match, and the undamaged batches.
+    """Return the damage in a block with a wrong checksum, and its intact batches.
 
     The damage is a single byte if one is found and the batches' checksums confirm it. Otherwise, it is the whole block,
     since the batches' checksums do not cover all of it.
@@ -381,7 +374,7 @@ def _block_damage(
 
 
 def _walk(position: int, data: memoryview, reads_records: bool) -> tuple[_Batches, list[Damage]]:
-    """Return the intact batches in a range, and the faults in the rest of it."""
+    """Return the intact batches in a range, and the damage between them."""
     batches: _Batches = []
     damages: list[Damage] = []
     at = 0
@@ -405,7 +398,6 @@ def _walk(position: int, data: memoryview, reads_records: bool) -> tuple[_Batche
 
 
 def _fault_of(batch: RecordBatch, reads_records: bool) -> str:
-    """Return the fault in one batch, or an empty string if there is none."""
     header = batch.header
     try:
         batch.verify()
@@ -424,7 +416,7 @@ def _fault_of(batch: RecordBatch, reads_records: bool) -> str:
 
 
 def _fault_of_records(batch: RecordBatch) -> str:
-    """Return how a batch's records contradict their header's count, offsets and timestamps, or "" if they do not."""
+    """Return how a batch's records contradict the header's count, offsets or timestamps, or "" if they do not."""
     header = batch.header
     if header.record_count == header.last_offset_delta + 1:
         section = batch.section() if header.codec else batch.data[HEADER_SIZE:]
@@ -443,7 +435,6 @@ def _fault_of_records(batch: RecordBatch) -> str:
 
 
 def _read_sparse(batch: RecordBatch) -> tuple[int, int]:
-    """Return the number of records and the largest timestamp of a batch whose offsets have holes."""
     builder = ColumnBuilder(
         keys=False, values=False, max_decompressed_bytes=DEFAULT_MAX_DECOMPRESSED_BYTES
     )

@@ -1,9 +1,9 @@
-"""Finds segments written after the journal's end, which prove that the journal's real end is lost.
+"""Finds segments written after the journal's end, which prove that the journal's real end has been lost.
 
-A lease is written to the journal before its holder gets it. So an object under a lease that the journal does not have
-proves that the journal was longer. Each segment also contains the position up to which its writer knew the journal to
-be durable. Only the newest objects are examined: those that follow each lease's last segment in the journal, and those
-under the next few lease ids. The objects of hot segments are copies, which agents and jobs upload now and then.
+A lease is written to the journal before its holder receives it, so an object under a lease that the journal lacks
+proves that the journal was longer. In addition, each segment contains the position up to which its writer knew the
+journal to be durable. Only the newest objects are examined: those after each lease's last segment in the journal, and
+those under the next few lease ids. Hot segments are found by the copies that agents and jobs occasionally upload.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ from lacuna.logstore.segments.paths import (
 )
 from lacuna.logstore.segments.reader import open_segment
 
-#: The number of lease ids after the last one that are examined. That many leases in a row may have written nothing.
+#: How many lease ids after the last one are examined. This many consecutive leases may have written nothing.
 _LEASES_AHEAD: Final = 16
 #: At most one page is listed for each lease, and the last few segments on that page are read.
 _MOST_LISTED: Final = 1000
@@ -35,9 +35,9 @@ _AT_ONCE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class LaterSegment:
-    """A segment written after the journal's end, when the journal had reached `journal_position` (0 if unknown).
+    """A segment written after the journal's end, when the journal was durable up to `journal_position` (0 if unknown).
 
-    `segment_id` has the lease's own id, even for a hot segment.
+    `segment_id` contains the lease's own id, even for a hot segment.
     """
 
     key: str
@@ -47,14 +47,14 @@ class LaterSegment:
 
 @dataclass(frozen=True, slots=True)
 class JournalEnd:
-    """The end of a journal: its position, the next lease id, and the last sequence of each of the journal's leases."""
+    """A journal's end: its position, the next lease id, and the last sequence of each lease in the journal."""
 
     position: int
     next_lease_id: int
     last_sequences: Mapping[int, int]
 
     def is_before(self, found: LaterSegment) -> bool:
-        """Whether the segment shows that the journal once continued past this end."""
+        """Whether the segment proves that the journal once continued beyond this end."""
         return (
             found.segment_id.lease_id >= self.next_lease_id
             or found.journal_position > self.position
@@ -62,9 +62,9 @@ class JournalEnd:
 
 
 def find_later(store: ObjectStore, cluster_id: str, end: JournalEnd) -> LaterSegment | None:
-    """Return the newest segment found that is later than `end`, or None. Raises the store's errors.
+    """Return the newest segment that proves the journal to be longer than `end`, or None. Raises the store's errors.
 
-    For each lease, this makes two listings of at most one page each and a few reads.
+    This takes two listings of at most one page and a few reads for each lease.
     """
     ahead = range(end.next_lease_id, min(end.next_lease_id + _LEASES_AHEAD, HOT))
     leases = {**end.last_sequences, **dict.fromkeys(ahead, 0)}
@@ -88,7 +88,7 @@ def _age(found: LaterSegment) -> tuple[int, SegmentId]:
 def _newest(
     store: ObjectStore, cluster_id: str, lease_id: int, after: int
 ) -> Iterator[LaterSegment]:
-    """Yield the last few segments under a lease id whose sequence is above `after`."""
+    """Yield the last few segments under a lease id with a sequence above `after`."""
     listed = store.list(
         lease_prefix(cluster_id, lease_id), segment_key(cluster_id, SegmentId(lease_id, after))
     )

@@ -1,4 +1,4 @@
-"""Encodes and decodes the parts of a segment that are not batches. All integers are big-endian.
+"""Encodes and decodes the parts of a segment other than batches. All integers are big-endian.
 
     header     magic 8, version u16, flags u16, lease_id u64, sequence u64,
                cluster_id (u8 size, bytes), CRC-32C u32 of all before it
@@ -7,10 +7,10 @@
     trailer    footer position u64, footer size u32, its size decompressed u32, its CRC-32C u32,
                version u16, flags u16, magic 8, CRC-32C u32 of all before it: 36 bytes
 
-Every byte is covered by one of the checksums: header, blocks (in the footer), footer, trailer. A reader begins at the
-end, since only the trailer's position is known. So it accepts nothing from an object whose end is missing.
+Checksums cover every byte: of the header, of each block (stored in the footer), of the footer and of the trailer. A
+reader begins with the trailer, the only part whose position it knows, and so rejects an object whose end is missing.
 
-Bit 0 of the flags is set if the batches carry true offsets.
+Bit 0 of the flags is set if the batches contain true offsets.
 """
 
 import struct
@@ -58,7 +58,7 @@ class CorruptSegmentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SegmentIdentity:
-    """The values that describe the whole segment. Both the header and the footer contain them."""
+    """What identifies a segment as a whole. It is stored in the header and in the footer."""
 
     cluster_id: str
     segment_id: SegmentId
@@ -67,8 +67,6 @@ class SegmentIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Trailer:
-    """The location of the footer. Positions and sizes are in bytes."""
-
     footer_position: int
     footer_size: int
     footer_raw_size: int
@@ -82,7 +80,6 @@ def header_size(cluster_id: str) -> int:
 
 
 def encode_header(identity: SegmentIdentity) -> bytes:
-    """Return the bytes of a segment's header."""
     cluster_id = check_cluster_id(identity.cluster_id).encode()
     fields = _HEADER.pack(
         _MAGIC,
@@ -98,9 +95,7 @@ def encode_header(identity: SegmentIdentity) -> bytes:
 def encode_footer(
     identity: SegmentIdentity, slices: Sequence[segment_pb2.Slice], journal_position: int = 0
 ) -> bytes:
-    """Return the uncompressed footer. `journal_position` is the position up to which the writer knows the journal to be
-    durable.
-    """
+    """Return the footer, uncompressed. The writer knows the journal to be durable up to `journal_position`."""
     return segment_pb2.Footer(
         journal_position=journal_position,
         cluster_id=identity.cluster_id,
@@ -114,7 +109,7 @@ def encode_footer(
 def encode_end(
     footer: bytes, footer_position: int, *, has_true_offsets: bool
 ) -> tuple[bytes, bytes]:
-    """Return the compressed footer followed by the trailer."""
+    """Return the compressed footer and the trailer."""
     compressed = lz4.block.compress(footer, store_size=False)
     trailer = _TRAILER.pack(
         footer_position,
@@ -129,7 +124,7 @@ def encode_end(
 
 
 def decode_trailer(key: str, object_size: int, data: bytes | bytearray | memoryview) -> Trailer:
-    """Return the trailer in the last `TRAILER_SIZE` bytes of an object. Raises `CorruptSegmentError`."""
+    """Decode the trailer, the last `TRAILER_SIZE` bytes of an object. Raises `CorruptSegmentError`."""
     position = object_size - TRAILER_SIZE
     if len(data) != TRAILER_SIZE or position < 0:
         raise CorruptSegmentError(key, 0, object_size, "the object is too short for a segment")
@@ -144,7 +139,8 @@ def decode_trailer(key: str, object_size: int, data: bytes | bytearray | memoryv
         raise corrupt("the checksum of the trailer does not match")
     if version != VERSION or flags & ~HAS_TRUE_OFFSETS:
         raise corrupt(
-            f"segment version {version}, flags {flags:#x}: written by a newer Lacuna, so read it with that version"
+            f"it has segment version {version} and flags {flags:#x}, so a newer version of Lacuna "
+            "wrote it: use that version"
         )
     if footer_position + size != position or raw_size > _MAX_FOOTER_SIZE:
         raise corrupt("the trailer does not fit the object, so a part in the middle is missing")
@@ -154,7 +150,7 @@ def decode_trailer(key: str, object_size: int, data: bytes | bytearray | memoryv
 def decode_footer(
     key: str, trailer: Trailer, data: bytes | bytearray | memoryview
 ) -> tuple[SegmentIdentity, segment_pb2.Footer]:
-    """Return the footer in the bytes that the trailer points to. Raises `CorruptSegmentError`."""
+    """Decode the footer from the bytes that the trailer locates. Raises `CorruptSegmentError`."""
 
     def corrupt(reason: str) -> CorruptSegmentError:
         return CorruptSegmentError(key, trailer.footer_position, trailer.footer_size, reason)

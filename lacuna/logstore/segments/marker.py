@@ -1,10 +1,10 @@
-"""The marker object, which names the cluster of a bucket prefix.
+"""The marker object, which names the cluster that a bucket prefix belongs to.
 
-A journal also names its cluster. Control planes and agents compare both names when they start, so that a journal is
-never used with another cluster's bucket.
+The journal names its cluster as well. Control planes and agents compare the two names when they start, so that a
+journal is never used with a different cluster's bucket.
 
-The marker itself is never encrypted. If other objects are encrypted, there is an object for each key that shows this. A
-process without the right keys thus learns about the encryption immediately, rather than from bytes that look damaged.
+The marker is never encrypted. If the other objects are encrypted, an object for each key says so, so that a process
+without the right keys learns this at once, instead of reading bytes that look damaged.
 """
 
 import json
@@ -34,12 +34,12 @@ _ENCRYPTION_TEXT = b"the objects of this cluster are encrypted\n"
 
 
 class ForeignStoreError(Exception):
-    """The bucket prefix belongs to another cluster, or to something that is not Lacuna."""
+    """The bucket prefix belongs to a different cluster, or is not Lacuna's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterMarker:
-    """The cluster that a bucket prefix belongs to, and the version of the key layout in `paths`."""
+    """The cluster that a bucket prefix belongs to, and the version of its key layout (see `paths`)."""
 
     cluster_id: str
     version: int = MARKER_VERSION
@@ -51,8 +51,7 @@ class ClusterMarker:
 def read_marker(store: ObjectStore) -> ClusterMarker | None:
     """Return the marker of the prefix, or None if there is none yet.
 
-    Raises `ForeignStoreError`, and `StoreMisconfiguredError` if the store was opened without the keys or with wrong
-    ones.
+    Raises `ForeignStoreError`, and `StoreMisconfiguredError` if the store was opened with missing or wrong keys.
     """
     try:
         if store.size(CLUSTER_MARKER_KEY) > _MAX_MARKER_SIZE:
@@ -65,15 +64,15 @@ def read_marker(store: ObjectStore) -> ClusterMarker | None:
 
 
 def claim_store(store: ObjectStore, cluster_id: str) -> ClusterMarker:
-    """Claim the prefix for `cluster_id` unless it is already claimed, and return its marker.
+    """Claim the prefix for `cluster_id`, unless it has already been claimed, and return its marker.
 
-    If two clusters claim the prefix at once, one succeeds. Raises `ForeignStoreError` if another cluster has claimed
-    it.
+    If two clusters claim the prefix at the same time, one of them succeeds. Raises `ForeignStoreError` if the prefix
+    belongs to a different cluster.
     """
     own = ClusterMarker(check_cluster_id(cluster_id))
     found = read_marker(store)
     if isinstance(store, EncryptedStore) and found in (None, own):
-        # Before the marker, since a prefix with only a marker was in use before its objects were encrypted.
+        # Written before the marker: a prefix with only a marker was in use before its objects were encrypted.
         with suppress(ObjectExistsError):
             store.put(f"{ENCRYPTION_PREFIX}{store.keys.now().current}", [_ENCRYPTION_TEXT])
     if found is None:
@@ -88,23 +87,23 @@ def claim_store(store: ObjectStore, cluster_id: str) -> ClusterMarker:
 
 
 def check_marker(found: ClusterMarker | None, cluster_id: str) -> None:
-    """Raise `ForeignStoreError` unless a marker was found and names `cluster_id`."""
+    """Raise `ForeignStoreError` unless there is a marker that names `cluster_id`."""
     if found is None:
         raise ForeignStoreError(
-            f"the bucket prefix has no {CLUSTER_MARKER_KEY}, so it is empty or was wiped, but the "
-            f"journal of cluster {cluster_id} expects its data there: name the right prefix, or "
-            "start with a new journal"
+            f"the bucket prefix has no {CLUSTER_MARKER_KEY}, so it is empty or has been wiped, but "
+            f"the journal of cluster {cluster_id} expects its data there: specify the right "
+            "prefix, or start with a new journal"
         )
     if found.cluster_id != cluster_id:
         raise ForeignStoreError(
             f"the bucket prefix belongs to cluster {found.cluster_id}, but the journal belongs to "
-            f"{cluster_id}: name the prefix that belongs to this journal, or an empty one with a "
-            "new journal"
+            f"{cluster_id}: specify the prefix that belongs to this journal, or an empty one with "
+            "a new journal"
         )
 
 
 def check_encryption(store: ObjectStore, *, is_new: bool = False) -> None:
-    """Raise `StoreMisconfiguredError` unless the store has all needed keys and no others.
+    """Raise `StoreMisconfiguredError` unless the store was opened with the keys that its objects need, and no others.
 
     `is_new` means that the prefix has no marker.
     """
@@ -113,30 +112,30 @@ def check_encryption(store: ObjectStore, *, is_new: bool = False) -> None:
     if not isinstance(store, EncryptedStore):
         if key_ids:
             raise StoreMisconfiguredError(
-                f"the objects of this cluster are encrypted, with key {', '.join(key_ids)}: name the file with the "
-                "cluster's keys (--encryption-keys, or LACUNA_ENCRYPTION_KEYS)"
+                f"the objects of this cluster are encrypted, with key {', '.join(key_ids)}: "
+                "specify the file with the cluster's keys (--encryption-keys, or "
+                "LACUNA_ENCRYPTION_KEYS)"
             )
         return
     keys = store.keys.now()
     if not key_ids and not is_new and not keys.reads_plaintext:
         raise StoreMisconfiguredError(
-            "the objects of this cluster are not encrypted: to encrypt new ones, write plaintext "
-            '= "read" into the file with the keys until no unencrypted object is left; or leave '
-            "out the keys"
+            "the objects of this cluster are not encrypted: to encrypt new ones, set plaintext = "
+            '"read" in the file with the keys as long as unencrypted objects remain; otherwise, '
+            "omit the keys"
         )
     for key_id in keys.keys.keys() & set(key_ids):
         try:
             store.get_all(f"{ENCRYPTION_PREFIX}{key_id}")
         except DamagedObjectError as error:
             raise StoreMisconfiguredError(
-                f"key {key_id!r} is not the one with which objects of this cluster were "
-                "encrypted, and may have been created again under the same id: use the earlier "
-                f"key, and give a new key another id ({error})"
+                f"key {key_id!r} is not the key with this id that encrypted objects of this "
+                f"cluster: restore that key, and give the new one a different id ({error})"
             ) from error
 
 
 def decode_marker(text: bytes) -> ClusterMarker:
-    """Return the marker decoded from an object's bytes. Raises `ForeignStoreError`."""
+    """Decode a marker. Raises `ForeignStoreError`."""
     try:
         fields = json.loads(text)
         marker = ClusterMarker(check_cluster_id(fields["cluster_id"]), int(fields["version"]))
@@ -152,8 +151,8 @@ def decode_marker(text: bytes) -> ClusterMarker:
 
 def _not_ours(reason: str) -> ForeignStoreError:
     return ForeignStoreError(
-        f"{CLUSTER_MARKER_KEY} in the bucket prefix cannot be read as Lacuna's marker ({reason}), so "
-        "nothing was changed. If this prefix is Lacuna's, start again, since the store may have "
-        "returned a wrong answer just once; if that does not help, restore the object from a backup. "
-        "Otherwise, name another prefix"
+        f"{CLUSTER_MARKER_KEY} in the bucket prefix cannot be read as Lacuna's marker ({reason}), "
+        "so nothing was changed. If this prefix is Lacuna's, start again, since the store may "
+        "have returned a wrong answer just once; if that does not help, restore the object from a "
+        "backup. Otherwise, specify a different prefix"
     )

@@ -1,9 +1,9 @@
 """Finds a single wrong byte in data, using only the data's CRC-32C.
 
 The CRC-32C is linear: the difference between two checksums depends only on the difference between the bytes. A wrong
-byte with n bytes after it changes the checksum by its own table entry, advanced by n zero bytes. These steps can be
-reversed, so one pass from the end finds the byte. In data of up to 2^31 bits, the answer is always unique. But if
-several bytes are wrong, a false answer appears by chance in about `len(data)` of 2^24 cases, so confirm an answer with
+byte followed by n bytes changes the checksum by the byte's own table entry, advanced by n zero bytes. These steps can
+be reversed, so one pass from the end finds the byte. In up to 2^31 bits of data, only one byte can be the answer. But
+if several bytes are wrong, a false answer appears by chance in about `len(data)` of 2^24 cases, so confirm it with
 another checksum.
 """
 
@@ -21,7 +21,7 @@ _CRC_SIZE: Final = 4
 
 
 class WrongByte(NamedTuple):
-    """The position of the wrong byte in the data, its value, and the value that it should have."""
+    """The position of a wrong byte, its value, and its correct value."""
 
     position: int
     found: int
@@ -32,9 +32,9 @@ class WrongByte(NamedTuple):
 
 
 def find_wrong_byte(data: Buffer, expected_crc: int) -> WrongByte | None:
-    """Return the single byte that makes the CRC-32C of `data` differ from `expected_crc`.
+    """Return the only wrong byte in `data`, which should have the CRC-32C `expected_crc`.
 
-    Return None if the checksum is right or more than one byte is wrong. Takes about 0.2 µs for each byte.
+    Returns None if the checksum is right or several bytes are wrong. Takes about 0.2 µs per byte.
     """
     view = memoryview(data)
     difference = crc32c(view) ^ expected_crc
@@ -51,7 +51,7 @@ def find_wrong_byte(data: Buffer, expected_crc: int) -> WrongByte | None:
 
 
 def find_wrong_byte_and_crc(data: Buffer) -> WrongByte | None:
-    """Do what `find_wrong_byte` does, for data that ends with its own CRC-32C, which may contain the wrong byte."""
+    """Like `find_wrong_byte`, for data that ends with its own CRC-32C. The wrong byte may be part of the checksum."""
     view = memoryview(data)
     stored = int.from_bytes(view[-_CRC_SIZE:], "big")
     wrong = find_wrong_byte(view[:-_CRC_SIZE], stored)
@@ -66,7 +66,6 @@ def find_wrong_byte_and_crc(data: Buffer) -> WrongByte | None:
 
 
 def mend(data: Buffer, wrong: WrongByte) -> bytes:
-    """Return a copy of `data` with the wrong byte corrected."""
     mended = bytearray(data)
     mended[wrong.position] = wrong.expected
     return bytes(mended)

@@ -1,13 +1,12 @@
-"""Merges the live batches of one partition into fewer, larger ones with true offsets.
+"""Merges the live batches of a partition into fewer, larger ones with true offsets.
 
-The functions are pure. They turn ranges of bytes into runs of batches, one run at a time, so that no more than one
-range and one run are in memory, however large the partition is. The caller omits ranges that must not be kept (aborted,
-expired), or lists single records to drop (`LiveRange.dropped`); the offsets of both become holes. All other records are
-kept (S14, S19).
+The functions are pure: they turn ranges of bytes into runs of batches. Only one range and one run are in memory at a
+time, however large the partition is. The caller omits ranges that are to be dropped (aborted, expired), and lists
+single records to drop in `LiveRange.dropped`; their offsets become holes. All other records are kept (S14, S19).
 
-A batch of at least `pass_through_size` bytes that needs no change keeps its bytes, except base_offset (S20). Other
-batches are coalesced with their neighbors and lose the producer id and transactional bit, which are not needed below
-the last stable offset. The runs of a partition, in order, are one slice of a segment that has true offsets:
+A batch of at least `pass_through_size` bytes that needs no change keeps its bytes, except for base_offset (S20).
+Smaller batches are coalesced with their neighbors, and lose the producer id and the transactional bit, which are not
+needed below the last stable offset. A partition's runs, in order, make up one slice of a segment with true offsets:
 
     runs = list(merge_ranges(ranges, end_offset))
     batches = [batch for run in runs for batch in run.batches]
@@ -41,11 +40,11 @@ PASS_THROUGH_SIZE = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LiveRange:
-    """Whole batches of one extent, as read at `position` from the object `key`.
+    """Whole batches of one extent, read from `position` of the object `key`.
 
-    `data` is writable and is patched in place. The offsets are those of the extent. With `has_true_offsets`, the
-    batches lie within [base_offset, next_offset); otherwise, they take up exactly this range. `dropped` has the offsets
-    of records to drop, in ascending order; offsets without a record, or outside the range, are ignored.
+    `data` must be writable, since it is patched in place. The offsets are the extent's. With `has_true_offsets`, the
+    batches lie within [base_offset, next_offset); otherwise, they take up exactly that range. `dropped` lists the
+    offsets of records to drop in ascending order; offsets that no record of the range has are ignored.
     """
 
     key: str
@@ -59,10 +58,10 @@ class LiveRange:
 
 @dataclass(frozen=True, slots=True)
 class MergedRun:
-    """Consecutive batches with the same timestamp type and true offsets. Each buffer holds one batch.
+    """Consecutive batches with true offsets and the same timestamp type. Each buffer holds one batch.
 
-    `position` and `size` are in bytes; the position is within the partition's slice. `next_offset` is the offset after
-    the last batch. In the last run, it is the end of the merged offsets, even if a hole precedes this end.
+    `position`, relative to the partition's slice, and `size` are in bytes. `next_offset` is the offset that follows the
+    last batch. In the last run, it is the end of the merged offsets, even if there is a hole before it.
     """
 
     batches: list[Part]
@@ -78,14 +77,13 @@ class MergedRun:
 class MergeOptions:
     """How batches are written. Sizes are in bytes.
 
-    `batch_size` limits the uncompressed size of a written batch, unless one record is larger. A block holds as many
-    whole batches as fit into MAX_BLOCK_SIZE, but at least one. All merged batches get `codec`, except a batch of one
-    record that is too large for readers to decompress. If `codec` is None, each batch keeps its codec, and a coalesced
-    batch gets that of its first record. `compression_level` is the codec's own.
+    `batch_size` limits the uncompressed size of a written batch, unless it consists of one larger record. A block holds
+    as many whole batches as fit into MAX_BLOCK_SIZE, but at least one. All merged batches get `codec`, except for a
+    single record that is too large for readers to decompress. If `codec` is None, each batch keeps its codec, and a
+    coalesced batch gets that of its first record. `compression_level` is specific to the codec.
 
-    Tombstones keep the delete horizon of their batch (KIP-534). With `delete_horizon` (in ms: the time of the
-    compaction plus delete.retention.ms), tombstones that have no horizon get this one, and every batch is searched for
-    such tombstones.
+    Tombstones keep their batch's delete horizon (KIP-534). With `delete_horizon` (in ms: the time of the compaction
+    plus delete.retention.ms), every batch is searched for tombstones without a horizon, which get this one.
     """
 
     run_size: int = RUN_SIZE
@@ -98,8 +96,8 @@ class MergeOptions:
     def __post_init__(self) -> None:
         if not 0 < self.batch_size <= DEFAULT_MAX_DECOMPRESSED_BYTES:
             raise ValueError(
-                f"batch_size {self.batch_size} does not lie in [1, "
-                f"{DEFAULT_MAX_DECOMPRESSED_BYTES}], the bound of what readers decompress"
+                f"batch_size {self.batch_size} is not in [1, {DEFAULT_MAX_DECOMPRESSED_BYTES}]: "
+                "readers refuse to decompress more"
             )
         if self.compression_level is not None:
             if self.codec is None:
@@ -113,10 +111,10 @@ DEFAULT_OPTIONS = MergeOptions()
 def merge_ranges(
     ranges: Iterable[LiveRange], end_offset: int, options: MergeOptions = DEFAULT_OPTIONS
 ) -> Iterator[MergedRun]:
-    """Yield the runs that replace `ranges`, which are in order and end at or below `end_offset`.
+    """Yield the runs that replace `ranges`, which must be in order and end at or before `end_offset`.
 
-    Yields no run if no record is left. Raises `CorruptSegmentError` for bytes that are not the batches of their range,
-    and ValueError for ranges that are out of order.
+    There are no runs if no record remains. Raises `CorruptSegmentError` for bytes that are not the batches of their
+    range, and ValueError for ranges that are out of order.
     """
     position = 0
     run: _Run | None = None
@@ -140,11 +138,7 @@ def with_true_offsets(live: LiveRange) -> LiveRange:
 
 
 def note_keys(live: LiveRange, table: KeyTable, first_offset: int, end_offset: int) -> int:
-    """Note the keys of a checked range as `KeyTable.note` does. Return -1, or the offset at which the table became
-    full.
-
-    Raises CorruptSegmentError.
-    """
+    """Add the keys of a checked range to `table`. Returns what `KeyTable.note` returns; raises CorruptSegmentError."""
     for batch in _checked_batches(live):
         try:
             full_at = table.note(batch.data, first_offset, end_offset)
@@ -158,7 +152,7 @@ def note_keys(live: LiveRange, table: KeyTable, first_offset: int, end_offset: i
 def sweep_keys(
     live: LiveRange, table: KeyTable, now_ms: int, *, drops_tombstones: bool
 ) -> LiveRange:
-    """Return a checked range with the records to drop, as found by `KeyTable.sweep`. Raises CorruptSegmentError."""
+    """Return a checked range with the records that `KeyTable.sweep` finds to be dropped. Raises CorruptSegmentError."""
     dropped = array("q")
     for batch in _checked_batches(live):
         try:
@@ -169,7 +163,6 @@ def sweep_keys(
 
 
 def _checked_batches(live: LiveRange) -> Iterator[_StoredBatch]:
-    """Yield the batches of a range that has already been checked."""
     view = memoryview(live.data)
     start = 0
     while start < len(view):
@@ -196,8 +189,6 @@ def _merged_batches(
 
 
 class _StoredBatch(NamedTuple):
-    """A batch of a range, and its position in the range's data."""
-
     live: LiveRange
     start: int
     data: memoryview
@@ -209,7 +200,7 @@ class _StoredBatch(NamedTuple):
 
 
 def _batches_with_offsets(live: LiveRange) -> Iterator[_StoredBatch]:
-    """Yield the batches of a range, checked, with their offsets patched in."""
+    """Check the batches of a range, write their offsets into them, and yield them."""
     walk = walk_stored if live.has_true_offsets else walk_and_patch
     try:
         walked = walk(live.data, live.base_offset)
@@ -224,8 +215,6 @@ def _batches_with_offsets(live: LiveRange) -> Iterator[_StoredBatch]:
 
 
 class _Rewrite:
-    """Rewrites small batches, and passes large ones through if they can stay unchanged."""
-
     def __init__(self, options: MergeOptions) -> None:
         self._options = options
         self._writer = Rewriter(
@@ -240,7 +229,6 @@ class _Rewrite:
         self._lonely: _StoredBatch | None = None
 
     def add(self, batch: _StoredBatch) -> list[Part]:
-        """Add a batch, and return the finished batches."""
         is_large = len(batch.data) >= self._options.pass_through_size
         is_first = not self._is_writing and self._lonely is None
         if (is_large or is_first) and self._may_stay(batch):
@@ -255,7 +243,7 @@ class _Rewrite:
         return [*self._writer.take()]
 
     def finish(self) -> list[Part]:
-        """End the batch being written, and return the remaining batches."""
+        """End the batch being written, and return all batches not returned before."""
         if self._lonely is not None:
             batch = self._lonely
             self._lonely = None
@@ -290,7 +278,7 @@ class _Rewrite:
 
 
 class _Run:
-    """A run that is being filled. It keeps only the first header, since a run may have very many batches."""
+    """A run under construction. It keeps only the first header, since a run may have very many batches."""
 
     def __init__(self, first: BatchHeader) -> None:
         self.size = 0

@@ -1,4 +1,4 @@
-"""All object keys of Lacuna. No other module builds or parses a key.
+"""The keys of all of Lacuna's objects. No other module builds or parses a key.
 
     cluster.json                                          the marker, which names the prefix's cluster
     encryption/<key id>                                   shows that objects are encrypted; written with this key
@@ -11,11 +11,11 @@
     journal/snapshots/<position>-<id>/part-<number>       a part of it
     journal/probe-<id>                                    created and deleted to test conditional writes
 
-`<lease>` is the lease id in 16 hexadecimal digits, *least significant first*: lease ids count upwards, so leases that
-are written and read at the same time differ in the first digit, where S3 splits its key space under load. All objects
-of one lease still have one prefix, so that the collector finds an ended lease's remaining objects with one listing and
-never lists the whole bucket. `<sequence>` is 12 digits, most significant first, so a lease's segments are listed in the
-order in which they were written.
+`<lease>` is the lease id in 16 hexadecimal digits, *least significant first*. Lease ids count upwards, so the leases in
+use at any time differ in the first digit, where S3 splits its key space under load. All objects of a lease still share
+a prefix, so the collector finds what an ended lease left behind with one listing, and never lists the whole bucket.
+`<sequence>` is 12 digits, most significant first, so a lease's segments are listed in the order in which they were
+written.
 """
 
 import re
@@ -52,14 +52,14 @@ JOURNAL_SNAPSHOTS_PREFIX = f"{JOURNAL_PREFIX}snapshots/"
 
 
 class InvalidPathError(ValueError):
-    """A string that is not a key, or an id that has no key."""
+    """The string is not a key, or no key is possible for the id."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SegmentId:
     """The lease under which a segment was written, and its number among that lease's segments, starting at 0 or 1.
 
-    Printed as `<lease>-<sequence>` in hexadecimal, without leading zeros.
+    It is printed as `<lease>-<sequence>`, in hexadecimal without leading zeros.
     """
 
     lease_id: int
@@ -84,7 +84,7 @@ class SegmentId:
 
 
 def check_cluster_id(cluster_id: str) -> str:
-    """Return `cluster_id` if it can be part of a key, otherwise raise `InvalidPathError`."""
+    """Return `cluster_id` if it can be part of a key; otherwise raise `InvalidPathError`."""
     if not _CLUSTER_ID.match(cluster_id):
         raise InvalidPathError(
             f"{cluster_id!r} is not a cluster id: use 1 to 64 letters, digits, - and _"
@@ -93,30 +93,29 @@ def check_cluster_id(cluster_id: str) -> str:
 
 
 def segment_key(cluster_id: str, segment_id: SegmentId) -> str:
-    """Return the key of a segment."""
     return key_in_lease(cluster_id, segment_id.lease_id, segment_id.sequence)
 
 
 def key_in_lease(cluster_id: str, lease_id: int, sequence: int) -> str:
-    """Return the key of a segment, given the parts of a valid id. Creating a SegmentId would take most of the time."""
+    """Like `segment_key`, for a valid id in two parts: creating a SegmentId would take most of the time."""
     return f"{lease_prefix(cluster_id, lease_id)}{sequence:012x}.seg"
 
 
 @lru_cache(maxsize=256)
 def lease_prefix(cluster_id: str, lease_id: int) -> str:
-    """Return the prefix of the keys of all segments of a lease, and of no other key."""
+    """Return the prefix that the keys of all segments of a lease have, and no other keys."""
     if not 0 <= lease_id <= MAX_LEASE_ID:
         raise InvalidPathError(f"not a lease id: {lease_id}")
     return segments_prefix(cluster_id) + f"{lease_id:016x}"[::-1] + "/"
 
 
 def segments_prefix(cluster_id: str) -> str:
-    """Return the prefix of the keys of all segments of a cluster, for audits, which list everything."""
+    """Return the prefix of the keys of all segments of a cluster. It is used by audits, which list everything."""
     return f"{check_cluster_id(cluster_id)}/segments/"
 
 
 def parse_segment_key(key: str) -> tuple[str, SegmentId]:
-    """Return the cluster id and segment id of a segment's key. Raises `InvalidPathError` for any other key."""
+    """Return the cluster id and the segment id in a segment's key. Raises `InvalidPathError` for any other key."""
     match = _SEGMENT_KEY.match(key)
     if match is None:
         raise InvalidPathError(f"{key!r} is not the key of a segment")
@@ -126,9 +125,7 @@ def parse_segment_key(key: str) -> tuple[str, SegmentId]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class MetadataName:
-    """The name of a metadata snapshot: the time of its publication and the time until which its objects are kept, in
-    ms.
-    """
+    """The name of a metadata snapshot: when it was published, and until when its objects are kept, both in ms."""
 
     published_ms: int
     valid_until_ms: int
@@ -138,7 +135,6 @@ class MetadataName:
         return f"{self._prefix(cluster_id)}index"
 
     def part_key(self, cluster_id: str, number: int) -> str:
-        """Return the key of a part."""
         return f"{self._prefix(cluster_id)}part-{number:06d}"
 
     def _prefix(self, cluster_id: str) -> str:
@@ -147,13 +143,14 @@ class MetadataName:
 
 
 def metadata_prefix(cluster_id: str) -> str:
-    """Return the prefix of the keys of a cluster's metadata snapshots. A listing returns the oldest first."""
+    """Return the prefix of the keys of a cluster's metadata snapshots, which are listed oldest first."""
     return f"{check_cluster_id(cluster_id)}/metadata/"
 
 
 def parse_metadata_key(key: str) -> tuple[str, MetadataName, bool]:
-    """Return the cluster id, the snapshot's name, and whether this is the index's key. Raises `InvalidPathError` for
-    any other key.
+    """Return the cluster id, the snapshot's name, and whether `key` is that of its index.
+
+    Raises `InvalidPathError` for any other key.
     """
     match = _METADATA_KEY.match(key)
     if match is None:
@@ -168,29 +165,28 @@ def probe_key(cluster_id: str, lease_id: int) -> str:
 
 
 def is_probe_key(key: str) -> bool:
-    """Whether this is the key of an object with which an agent tests the store. It exists only for a moment."""
+    """Whether `key` belongs to an object with which an agent tests the store, and which exists only briefly."""
     return key.startswith(PROBES_PREFIX) and key.count("/") == 2
 
 
 def is_encryption_key(key: str) -> bool:
-    """Whether this is the key of an object that marks the objects as encrypted."""
+    """Whether `key` belongs to an object that marks the other objects as encrypted."""
     return key.startswith(ENCRYPTION_PREFIX) and key.count("/") == 1
 
 
 def is_journal_key(key: str) -> bool:
-    """Whether this is the key of an object of the journal."""
     return key == JOURNAL_MANIFEST_KEY or _JOURNAL_KEY.match(key) is not None
 
 
 def journal_append_key(number: int) -> str:
-    """Return the key of an append to the journal. A listing returns appends in the order in which they were written."""
+    """Return the key of an append to the journal. Appends are listed in the order in which they were written."""
     if not 0 <= number <= MAX_SEQUENCE:
         raise InvalidPathError(f"not the number of an append: {number}")
     return f"{JOURNAL_APPENDS_PREFIX}{number:012x}"
 
 
 def parse_journal_append_key(key: str) -> int:
-    """Return the number of an append. Raises `InvalidPathError` for any other key."""
+    """Return the number of the append with this key. Raises `InvalidPathError` for any other key."""
     match = _APPEND_KEY.match(key)
     if match is None:
         raise InvalidPathError(f"{key!r} is not the key of an append")
@@ -198,7 +194,7 @@ def parse_journal_append_key(key: str) -> int:
 
 
 def journal_probe_key(probe_id: bytes) -> str:
-    """Return the key of an object that is created only to be deleted."""
+    """Return the key of an object that is created and deleted to test conditional writes."""
     return f"{JOURNAL_PREFIX}probe-{probe_id.hex()}"
 
 
@@ -214,7 +210,6 @@ class JournalSnapshotName:
         return f"{self._prefix()}index"
 
     def part_key(self, number: int) -> str:
-        """Return the key of a part."""
         return f"{self._prefix()}part-{number:06d}"
 
     def _prefix(self) -> str:
@@ -222,9 +217,7 @@ class JournalSnapshotName:
 
 
 def parse_journal_snapshot_key(key: str) -> tuple[JournalSnapshotName, bool]:
-    """Return the name of a snapshot, and whether this is its index's key. Raises `InvalidPathError` for any
-    other key.
-    """
+    """Return the snapshot's name, and whether `key` is that of its index. Raises `InvalidPathError`."""
     match = _SNAPSHOT_KEY.match(key)
     if match is None:
         raise InvalidPathError(f"{key!r} is not the key of a snapshot of the control plane's state")

@@ -1,6 +1,6 @@
 """Reads the footer of a segment: its identity, its slices, and the blocks of each.
 
-Only `open_segment` does I/O. Callers of the other functions must read the bytes themselves.
+Only `open_segment` performs I/O. For the other functions, the caller reads the bytes.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ TAIL_SIZE = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SegmentSlice:
-    """The blocks of one partition in an object; positions are in bytes from the object's beginning.
+    """The blocks of one partition in a segment. Positions are in bytes from the beginning of the object.
 
-    `block_positions` and `block_offsets` have one entry more than there are blocks; the last entry is the end. If the
-    segment has true offsets, `block_offsets` are those; otherwise, they count from 0 at the slice's first record.
+    `block_positions` and `block_offsets` have one more entry than there are blocks, for the end. `block_offsets`
+    contains true offsets if the segment has them, and otherwise counts from 0 at the slice's first record.
     """
 
     key: str
@@ -52,9 +52,9 @@ class SegmentSlice:
 
 @dataclass(frozen=True, slots=True)
 class SegmentFooter:
-    """The contents of a segment. `slices` are in the order of their positions.
+    """The contents of a segment. `slices` are ordered by position.
 
-    The journal was durable up to `journal_position` when the segment was written; 0 means unknown.
+    When the segment was written, the journal was known to be durable up to `journal_position` (0 if unknown).
     """
 
     key: str
@@ -65,7 +65,7 @@ class SegmentFooter:
 
 
 def open_segment(store: ObjectStore, key: str, object_size: int | None = None) -> SegmentFooter:
-    """Read and check the end of a segment: usually one GET, after a HEAD if `object_size` is None.
+    """Read and check the end of a segment. This is usually one GET, plus a HEAD if `object_size` is None.
 
     Raises `CorruptSegmentError` and the store's errors.
     """
@@ -94,9 +94,9 @@ def _open(store: ObjectStore, key: str, size: int) -> SegmentFooter:
 
 
 def parse_end(key: str, object_size: int, end: bytes | bytearray | memoryview) -> SegmentFooter:
-    """Parse the footer from an object's last bytes, which begin with the footer and end with the trailer.
+    """Parse the footer, given an object's last bytes from the beginning of the footer.
 
-    Raises `CorruptSegmentError`, also if the object is not the one that its key identifies.
+    Raises `CorruptSegmentError`, including for a segment that is stored under the wrong key.
     """
     trailer = decode_trailer(key, object_size, end[-TRAILER_SIZE:])
     identity, footer = decode_footer(key, trailer, end[:-TRAILER_SIZE])

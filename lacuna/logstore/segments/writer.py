@@ -1,7 +1,6 @@
-"""Lays out segments: turns the batches of many partitions into the parts of one object.
+"""Lays out segments: combines batches of many partitions into the parts of one object.
 
-No payload is copied: the parts are the caller's own buffers, with a header before them and a footer and trailer after
-them.
+No payload is copied: the parts are the caller's buffers, preceded by a header and followed by a footer and trailer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,7 +35,7 @@ class SliceInput(NamedTuple):
 
 
 class WrittenSlice(NamedTuple):
-    """The positions in the object of a slice and of each of its batches, in bytes."""
+    """The byte positions of a slice and of each of its batches in the object."""
 
     topic_id: bytes
     partition: int
@@ -48,7 +47,7 @@ class WrittenSlice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WrittenSegment:
-    """A segment to store. `parts` are for `ObjectStore.put`, and `size` is their total size in bytes.
+    """A segment to store. `parts` are the arguments of `ObjectStore.put`, and `size` is their total size in bytes.
 
     `slices` are in the order of the input.
     """
@@ -67,12 +66,12 @@ def write_segment(
     has_true_offsets: bool = False,
     journal_position: int = 0,
 ) -> WrittenSegment:
-    """Lay out one segment. With `has_true_offsets`, the base_offset of every batch is its offset in the log.
+    """Lay out a segment. With `has_true_offsets`, each batch's base_offset must be its offset in the log.
 
     The writer knows the journal to be durable up to `journal_position`.
 
-    Raises ValueError for bad input: no slices, a slice without batches, a partition that occurs twice, a buffer that is
-    not exactly one batch, true offsets that do not ascend.
+    Raises ValueError if there are no slices, a slice has no batches, a partition occurs twice, a buffer is not exactly
+    one batch, or true offsets do not ascend.
     """
     identity = SegmentIdentity(cluster_id, segment_id, has_true_offsets)
     header = encode_header(identity)
@@ -85,7 +84,7 @@ def write_segment(
         name = (slice_input.topic_id, slice_input.partition)
         if name in seen or len(slice_input.topic_id) != TOPIC_ID_SIZE or not slice_input.batches:
             raise ValueError(
-                f"the slice of {name} is empty, is given twice or has no valid topic id"
+                f"the slice of {name} is empty, occurs twice or has an invalid topic id"
             )
         seen.add(name)
         builder = _SliceBuilder(position, has_true_offsets)
@@ -105,8 +104,6 @@ def write_segment(
 
 
 class _SliceBuilder:
-    """Cuts the batches of one slice into blocks."""
-
     def __init__(self, position: int, has_true_offsets: bool) -> None:
         self.position = position
         self._start = position
@@ -163,8 +160,8 @@ class _SliceBuilder:
         )
 
     def _place(self, base_offset: int) -> int:
-        """Return the offset at which the next batch begins: `base_offset` if the segment has true offsets, otherwise a
-        count from 0.
+        """Return where the next batch begins: at `base_offset` if the segment has true offsets, otherwise at a count
+        from 0.
         """
         if not self._has_true_offsets:
             return self._next_offset

@@ -167,7 +167,7 @@ async def test_s11_every_record_at_fault_is_named_from_v8_on() -> None:
             for error in answer.record_errors
         )
         assert answer.error_message is not None
-        assert answer.error_message.endswith("9 more records are at fault")
+        assert answer.error_message.endswith("9 more records are invalid")
         assert (await log.produce(keyless, version=7)).record_errors == ()
 
 

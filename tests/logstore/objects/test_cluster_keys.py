@@ -33,16 +33,16 @@ def test_keys_in_toml_and_in_json() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r"FILE has no table \[keys\]"),
+        ("", r"FILE has no \[keys\] table"),
         ("{", "FILE is neither TOML nor JSON"),
         (f"current = {KEY}", "FILE is neither TOML nor JSON"),
-        (f'[keys]\nk1 = "{KEY}"', "FILE: current must be the id of one of its keys, k1"),
-        (f'current = "k2"\n[keys]\nk1 = "{KEY}"', "current must be the id of one of its keys, k1"),
+        (f'[keys]\nk1 = "{KEY}"', r"FILE: current must be one of the ids in the \[keys\] table: k1"),
+        (f'current = "k2"\n[keys]\nk1 = "{KEY}"', r"current must be one of the ids in the \[keys\] table: k1"),
         (f'current = "k1"\n[keys]\nk1 = "{KEY[:-4]}"', "key 'k1' is not 32 bytes in base64: create one with `openssl"),
         (f'current = "k1"\n[keys]\nk1 = "*{KEY[1:]}"', "key 'k1' is not 32 bytes in base64"),
         ('current = "k1"\n[keys]\nk1 = 7', "key 'k1' is not 32 bytes in base64"),
         (f'current = "a/b"\n[keys]\n"a/b" = "{KEY}"', "'a/b' is not a valid key id"),
-        (f'current = []\n[keys]\nk1 = "{KEY}"', "current must be the id of one of its keys"),
+        (f'current = []\n[keys]\nk1 = "{KEY}"', "current must be one of the ids in the"),
         (f'current = "k1"\nplaintext = "no"\n[keys]\nk1 = "{KEY}"', 'plaintext must be "read" or "refuse"'),
         (f'curent = "k1"\n[keys]\nk1 = "{KEY}"', "has an unknown entry 'curent'"),
     ],
@@ -69,7 +69,7 @@ def test_a_file_is_read_again_once_it_has_changed(
     assert [file.now().current for _ in range(3)] == ["k3"] * 3
     path.unlink()
     assert file.key("k2") == made_up("k2")
-    assert caplog.text.count("the keys that were read earlier stay in use") == 1
+    assert caplog.text.count("the encryption keys that were read earlier stay in use") == 1
     write_keys(path, ["k1"])
     assert file.now().current == "k1"
 
@@ -122,7 +122,7 @@ def test_a_command_runs_again_for_a_key_that_is_not_known_but_not_all_the_time(
     assert (command.key("k2"), command.now().current) == (made_up("k2"), "k2")
     for _ in range(3):
         with pytest.raises(
-            KeyMissingError, match="the command for the cluster's keys prints has only"
+            KeyMissingError, match="the command that prints the cluster's keys has only"
         ):
             command.key("k9")
     assert runs.read_text() == "xx"
@@ -134,7 +134,10 @@ def test_a_command_runs_again_for_a_key_that_is_not_known_but_not_all_the_time(
         (f"{os.devnull}/none --token=secret", "could not be run: Not a directory"),
         ('"half', "could not be run: ValueError"),
         (f"{sys.executable} -c 'raise SystemExit(3)' secret", "exited with status 3"),
-        (f"{sys.executable} -c 'print(1)' secret", "prints is neither TOML nor JSON"),
+        (
+            f"{sys.executable} -c 'print(1)' secret",
+            "prints the cluster's keys is neither TOML nor JSON",
+        ),
     ],
 )
 def test_a_command_that_gives_no_keys(command: str, message: str) -> None:

@@ -324,14 +324,16 @@ def test_a_file_system_without_locks_is_found_at_start_up(tmp_path: Path, number
 @pytest.mark.parametrize("root", ["file", "file/below"])
 def test_a_root_that_is_a_file_is_refused(tmp_path: Path, root: str) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StoreMisconfiguredError, match="move the file away"):
+    with pytest.raises(StoreMisconfiguredError, match="move the file elsewhere"):
         DirectoryStore(tmp_path / root)
 
 
 def test_a_key_below_an_object_is_refused(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path)
     store.put("a", [b"x"])
-    with pytest.raises(StoreMisconfiguredError, match="holds a file where a directory must be"):
+    with pytest.raises(
+        StoreMisconfiguredError, match="contains a file where a directory is needed"
+    ):
         store.put("a/b", [b"x"])
 
 

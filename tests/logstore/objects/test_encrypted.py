@@ -189,7 +189,7 @@ def test_cells_of_an_earlier_object_of_the_same_name_are_damaged() -> None:
     mixed = stored[0][:STORED_CELL_SIZE] + stored[1][STORED_CELL_SIZE:]
     store.inner.put("k", [mixed])
     with pytest.raises(
-        DamagedObjectError, match="its beginning differs from that of the previous cell"
+        DamagedObjectError, match="the cell's prefix differs from the previous cell's"
     ):
         store.get_all("k")
 
@@ -233,14 +233,14 @@ def test_plaintext_is_refused_unless_the_keys_say_that_it_is_read() -> None:
     for key, size in (("plain", len(payload)), ("short", 3), ("empty", 0)):
         store.inner.put(key, [payload[:size]])
     store.put("secret", [payload])
-    with pytest.raises(DamagedObjectError, match="it is not encrypted, or was cut off"):
+    with pytest.raises(DamagedObjectError, match="it is not encrypted, or has been truncated"):
         store.get("short", 0, 3)
     for key in ("plain",):
         with pytest.raises(DamagedObjectError, match="it is not encrypted, which is not allowed"):
             store.get(key, 0, 3)
         with pytest.raises(DamagedObjectError, match="it is not encrypted, which is not allowed"):
             store.get_all(key)
-    with pytest.raises(DamagedObjectError, match="no bytes of it are stored"):
+    with pytest.raises(DamagedObjectError, match="its stored form is empty"):
         store.get_all("empty")
     keys.keys = some_keys(reads_plaintext=True).keys
     sizes = {info.key: info.size for info in store.list()}

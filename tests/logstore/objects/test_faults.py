@@ -147,9 +147,9 @@ def test_faults_by_chance_follow_the_seed() -> None:
 
 
 def test_faults_that_cannot_be_are_refused() -> None:
-    with pytest.raises(ValueError, match="cannot happen to put"):
+    with pytest.raises(ValueError, match="cannot occur in put"):
         Fault("put", FaultKind.TRUNCATED)
-    with pytest.raises(ValueError, match="cannot happen to"):
+    with pytest.raises(ValueError, match="cannot occur in"):
         FaultyStore(
             MemoryStore(), source=random.Random(1), rates={("put", FaultKind.NOT_FOUND): 1.0}
         )

@@ -236,7 +236,11 @@ def test_a_server_that_ignores_ranges_is_found_out(scripted: S3Store, script: Sc
         (error(403, "InvalidAccessKeyId"), StoreMisconfiguredError, "AWS_ACCESS_KEY_ID"),
         (error(403, "AccessDenied"), StoreMisconfiguredError, "permissions to list, get, put"),
         (error(400, "ExpiredToken"), StoreMisconfiguredError, "rejects the credentials"),
-        (error(404, "NoSuchBucket"), StoreMisconfiguredError, "create it, or name another"),
+        (
+            error(404, "NoSuchBucket"),
+            StoreMisconfiguredError,
+            "create it, or specify a different bucket",
+        ),
         (error(404, "NoSuchKey"), ObjectNotFoundError, "'k' does not exist"),
         (error(400, "Whatever"), StoreMisconfiguredError, "rejects the request"),
         (error(403, "RequestTimeTooSkewed"), StoreMisconfiguredError, "set the machine's clock"),
@@ -456,7 +460,7 @@ def test_a_service_that_does_not_encrypt_is_noticed(script: Script, scripted: S3
     script.answers = [Answer(200)]
     with pytest.raises(
         StoreMisconfiguredError,
-        match="encrypt 'k' with aws:kms, but reports none as its encryption",
+        match="encrypt 'k' with aws:kms, but reports that it used none",
     ):
         scripted.put("k", [b"x"])
     assert script.requests[0][2]["x-amz-server-side-encryption"] == "aws:kms"

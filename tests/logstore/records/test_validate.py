@@ -281,7 +281,7 @@ def test_s11_every_record_without_a_key_is_named(codec: Codec) -> None:
     assert named == [0, 2, 4]
     assert {reason for _, reason in error.faults} == {KEYLESS}
     assert error.kafka_error is INVALID
-    assert str(error) == f"record 0: {KEYLESS}; 2 more records are at fault"
+    assert str(error) == f"record 0: {KEYLESS}; 2 more records are invalid"
 
 
 def test_s11_one_time_out_of_range_makes_it_an_invalid_timestamp() -> None:

@@ -204,7 +204,7 @@ def test_a_newer_version_is_said_to_be_one(at: int, value: int) -> None:
     trailer = bytearray(DATA[-TRAILER_SIZE:])
     trailer[at] = value
     trailer[-4:] = crc32c(trailer[:-4]).to_bytes(4, "big")
-    with pytest.raises(CorruptSegmentError, match="written by a newer Lacuna"):
+    with pytest.raises(CorruptSegmentError, match="a newer version of Lacuna wrote it"):
         opened(DATA[:-TRAILER_SIZE] + trailer)
 
 

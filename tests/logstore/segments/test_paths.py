@@ -177,7 +177,7 @@ def test_another_clusters_prefix_is_refused() -> None:
 
 def test_a_wiped_prefix_is_refused_by_a_journal_that_expects_data() -> None:
     with pytest.raises(
-        ForeignStoreError, match=r"has no cluster.json, so it is empty or was wiped"
+        ForeignStoreError, match=r"has no cluster.json, so it is empty or has been wiped"
     ):
         check_marker(read_marker(MemoryStore()), "ours")
 
@@ -213,7 +213,7 @@ def test_a_marker_of_somebody_else_is_refused(text: bytes) -> None:
     store = MemoryStore()
     store.put("cluster.json", [text])
     with pytest.raises(
-        ForeignStoreError, match=r"cannot be read as Lacuna's .* name another prefix"
+        ForeignStoreError, match=r"cannot be read as Lacuna's .* specify a different prefix"
     ):
         read_marker(store)
 
@@ -251,7 +251,7 @@ def test_an_encrypted_cluster_is_not_opened_without_its_keys() -> None:
     claim_store(encrypted(store, "k1"), "ours")
     for open_again in (read_marker, lambda each: claim_store(each, "ours")):
         with pytest.raises(
-            StoreMisconfiguredError, match="are encrypted, with key k1: name the file"
+            StoreMisconfiguredError, match="are encrypted, with key k1: specify the file"
         ):
             open_again(store)
     assert read_marker(encrypted(store, "k1")) == ClusterMarker("ours")
@@ -261,7 +261,7 @@ def test_another_key_of_the_same_id_is_noticed() -> None:
     store = MemoryStore()
     claim_store(encrypted(store, "k1"), "ours")
     other = FixedKeys(ClusterKeys("k1", False, {"k1": bytes(32)}))
-    with pytest.raises(StoreMisconfiguredError, match="key 'k1' is not the one with which objects"):
+    with pytest.raises(StoreMisconfiguredError, match="key 'k1' is not the key with this id"):
         read_marker(EncryptedStore(store, other, plain=NEVER_ENCRYPTED))
 
 
@@ -270,16 +270,14 @@ def test_each_key_says_that_objects_are_encrypted_and_an_old_one_can_go() -> Non
     for key_ids in (["k1"], ["k2", "k1"], ["k2"]):
         claim_store(encrypted(store, *key_ids), "ours")
     assert [info.key for info in store.list("encryption/")] == ["encryption/k1", "encryption/k2"]
-    with pytest.raises(StoreMisconfiguredError, match="with key k1, k2: name the file"):
+    with pytest.raises(StoreMisconfiguredError, match="with key k1, k2: specify the file"):
         read_marker(store)
 
 
 def test_a_cluster_is_encrypted_later_only_if_what_it_has_may_be_read() -> None:
     store = MemoryStore()
     claim_store(store, "ours")
-    with pytest.raises(
-        StoreMisconfiguredError, match=r'not encrypted: .* write plaintext = "read"'
-    ):
+    with pytest.raises(StoreMisconfiguredError, match=r'not encrypted: .* set plaintext = "read"'):
         claim_store(encrypted(store, "k1"), "ours")
     assert read_marker(store) == ClusterMarker("ours")
     claim_store(encrypted(store, "k1", reads_plaintext=True), "ours")

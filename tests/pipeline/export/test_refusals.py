@@ -77,7 +77,8 @@ def test_another_partitioning_or_place(lake: Lake, tmp_path: Path, moto: str) ->
         lake.export(name, to="ftp://host/path")
     nowhere = re.sub("s3://[^/?]+", "s3://no-such-bucket", moto)
     with pytest.raises(
-        Exception, match=r"'no-such-bucket'.* does not exist: create it, or name another$"
+        Exception,
+        match=r"'no-such-bucket'.* does not exist: create it, or specify a different bucket$",
     ):
         lake.export(name, to=nowhere)
 

@@ -1,7 +1,8 @@
 """Converts records one by one as Python objects, which is slower than the kernel but gives exact errors.
 
-`conversion` calls these functions for input that the kernel rejects. They raise the error, or return the same result as
-the kernel. A record takes a few hundred bytes of memory; at most MAX_WRAPPER_RECORDS of a batch are in memory at once.
+`conversion` calls these functions for input that the kernel has rejected. They raise the error, or return what the
+kernel would have returned. A record takes a few hundred bytes of memory, and at most MAX_WRAPPER_RECORDS of a batch are
+in memory at once.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ _INT64_RANGE: Final = 2**63
 
 
 def to_batch(message_set: Buffer, max_bytes: int) -> bytes:
-    """Do what `conversion.to_batch` does."""
     codec = check_message_set(message_set, max_bytes)
     messages = read_messages(message_set, max_bytes=max_bytes, verify=False)
     records = tuple(
@@ -39,9 +39,7 @@ def to_batch(message_set: Buffer, max_bytes: int) -> bytes:
 def message_sets(
     batch: RecordBatch, magic: int, first_offset: int, max_decompressed_bytes: int
 ) -> Iterator[bytes]:
-    """Yield the message sets of a batch that may not be divided further. Raises the errors of
-    `conversion.from_batches`.
-    """
+    """Yield a batch's indivisible message sets. Raises the errors of `conversion.from_batches`."""
     for records in batch.record_groups(MAX_WRAPPER_RECORDS, max_decompressed_bytes):
         if not records or records[-1].offset < first_offset:
             continue
@@ -54,7 +52,6 @@ def message_sets(
 
 
 def _check_timestamps(records: tuple[NewRecord, ...]) -> None:
-    """Raise an error unless each timestamp's difference from the first fits into 64 bits, as a batch requires."""
     base = records[0].timestamp
     for index, record in enumerate(records):
         if not -_INT64_RANGE <= record.timestamp - base < _INT64_RANGE:
@@ -64,7 +61,6 @@ def _check_timestamps(records: tuple[NewRecord, ...]) -> None:
 
 
 def _message_set(batch: RecordBatch, records: Sequence[Record], magic: int) -> bytes:
-    """Write records of a batch as a message set: plain, or in one wrapper if the batch is compressed."""
     is_timed = magic == MAGIC_1
     return write_message_set(
         [NewMessage(each.offset, each.timestamp, each.key, each.value) for each in records],

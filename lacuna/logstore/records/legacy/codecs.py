@@ -1,4 +1,4 @@
-"""Compression of a wrapper's inner set, in Kafka's framings for old clients."""
+"""Compression of a wrapper's inner set, in the framings that Kafka uses for old clients."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 
 def legacy_codec(number: int) -> Codec:
-    """Return the codec with the attribute bits `number`. Raises UnsupportedCodecError if message sets cannot have it.
+    """Return the codec with this number in the attribute bits.
 
-    zstd came with magic 2 (KIP-110); no reader of message sets knows it.
+    Raises UnsupportedCodecError for numbers that message sets cannot have, including zstd's, which came with magic 2
+    (KIP-110).
     """
     codec = codec_of(number)
     if codec is Codec.ZSTD:
@@ -26,14 +27,12 @@ def legacy_codec(number: int) -> Codec:
 
 
 def codec_for(codec: Codec) -> Codec:
-    """Return the codec of the wrapper for a batch that has `codec`. For zstd, this is gzip, which every client
-    supports.
-    """
+    """Return a batch's codec for its wrapper, but gzip, which all clients support, instead of zstd."""
     return Codec.GZIP if codec is Codec.ZSTD else codec
 
 
 def compress_set(codec: Codec, inner: Buffer, magic: int) -> bytes:
-    """Return `inner`, a whole message set, as the value of a wrapper of `magic`."""
+    """Compress `inner`, a whole message set, as the value of a wrapper of `magic`."""
     compressed = compress(legacy_codec(codec), inner)
     if codec is Codec.LZ4 and magic == MAGIC_0:
         return with_old_checksum(compressed)
@@ -41,7 +40,7 @@ def compress_set(codec: Codec, inner: Buffer, magic: int) -> bytes:
 
 
 def decompress_set(codec: Codec, value: Buffer, magic: int, max_bytes: int) -> bytes:
-    """Return the message set in a wrapper's `value`, at most `max_bytes` long; raises the errors of `decompress`."""
+    """Return the message set in a wrapper's `value`, of at most `max_bytes`. Raises the errors of `decompress`."""
     if codec is Codec.LZ4 and magic == MAGIC_0:
         value = with_right_checksum(value)
     return decompress(legacy_codec(codec), value, max_bytes)

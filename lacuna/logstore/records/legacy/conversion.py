@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def to_batch(message_set: Buffer, *, max_bytes: int) -> bytes:
-    """Return the records of a produced message set as one batch of magic 2 that is valid according to S11.
+    """Convert a produced message set to one batch of magic 2 that is valid according to S11.
 
-    Offsets begin at 0, regardless of the set's offsets. The timestamp type is CreateTime; messages of magic 0 get
-    NO_TIMESTAMP. There is no producer id. The codec is the first wrapper's. A message that is cut off at the end is
-    dropped, as in Kafka; without a whole message, EmptyMessageSetError is raised. `max_bytes` limits the decompressed
-    size of all wrappers together. Raises the RecordsErrors listed in the table in `validation`.
+    Offsets start at 0, whatever they are in the set. The timestamp type is CreateTime, and messages of magic 0 get
+    NO_TIMESTAMP. There is no producer id. The codec is that of the first wrapper. As in Kafka, a truncated last message
+    is dropped; EmptyMessageSetError is raised if no whole message is left. `max_bytes` limits the decompressed size of
+    all wrappers together. Raises the RecordsErrors listed in `validation`.
     """
     with suppress(RecordsError):  # the kernel knows only that something is wrong
         return _to_batch(message_set, max_bytes)
@@ -42,17 +42,17 @@ def from_batches(
     first_offset: int,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> bytes:
-    """Return the records of `batches` (buffers of whole batches of magic 2) as a message set of `magic`.
+    """Convert `batches` (buffers of whole batches of magic 2) to a message set of `magic`.
 
-    Offsets and holes are kept. Timestamps are kept only in magic 1. Headers, producers and control batches are dropped.
-    A compressed batch becomes one wrapper of its codec, or several if it has more than MAX_WRAPPER_RECORDS records.
-    Records below `first_offset` are dropped, except those that share a wrapper with other records; clients skip these.
-    zstd becomes gzip, which every client can read and which is about as small. Kafka returns
-    UNSUPPORTED_COMPRESSION_TYPE instead, an error that clients of these versions do not know.
+    Offsets and holes are kept; timestamps are kept only in magic 1. Headers, producers and control batches are dropped.
+    A compressed batch becomes one wrapper with the same codec, or several if it has more than MAX_WRAPPER_RECORDS
+    records. Records below `first_offset` are dropped, unless they share a wrapper with others, where clients skip them.
+    zstd becomes gzip, which every client can read and which compresses about as well. Kafka returns
+    UNSUPPORTED_COMPRESSION_TYPE for zstd, an error that clients of these versions do not know.
 
-    The result has at most `max_bytes`, in whole messages, but always includes the first message. `batches` is not read
-    beyond that. `max_decompressed_bytes` bounds each batch. Raises the errors of `read_batches` and
-    `RecordBatch.records`, and ValueError for another magic.
+    The result consists of whole messages and has at most `max_bytes`, but always includes the first message. `batches`
+    is not read further than needed. `max_decompressed_bytes` limits each batch. Raises the errors of `read_batches` and
+    `RecordBatch.records`, and ValueError for any other magic.
     """
     if magic not in (MAGIC_0, MAGIC_1):
         raise ValueError(f"a message set has magic 0 or 1, not {magic}")
@@ -65,7 +65,7 @@ def from_batches(
 
 
 def _to_batch(message_set: Buffer, max_bytes: int) -> bytes:
-    """Do what `to_batch` does, but without its exact errors: a bad set may raise any RecordsError."""
+    """Like `to_batch`, but without exact errors: an invalid set may raise any RecordsError."""
     data = memoryview(message_set)
     writer = kernel.SectionWriter()
     codec, left = Codec.NONE, max_bytes
@@ -94,8 +94,6 @@ def _to_batch(message_set: Buffer, max_bytes: int) -> bytes:
 
 
 class _Converted:
-    """A message set that is built from batches, in parts, up to a bound in bytes."""
-
     def __init__(self, magic: int, first_offset: int, max_bytes: int) -> None:
         self._magic = magic
         self._first_offset = first_offset
@@ -103,7 +101,7 @@ class _Converted:
         self._parts: list[Buffer] = []
 
     def add(self, batch: RecordBatch, max_decompressed_bytes: int) -> bool:
-        """Add the records of a batch, and return whether there may be room for more."""
+        """Add a batch's records. Return whether there may be room for more."""
         header = batch.header
         is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
         try:
@@ -128,7 +126,6 @@ class _Converted:
         return (not len(part) or self._take(part)) and not reader.is_cut
 
     def message_set(self) -> bytes:
-        """Return the message set of all added records."""
         return b"".join(self._parts)
 
     def _add_wrappers(self, reader: kernel.RecordReader, attributes: int, codec: Codec) -> bool:
@@ -143,7 +140,7 @@ class _Converted:
         return True
 
     def _take(self, part: Buffer) -> bool:
-        """Add a part that must stay whole, if there is room or it is the first part. Return whether it was added."""
+        """Add an indivisible part if there is room for it, or if it is the first. Return whether it was added."""
         size = memoryview(part).nbytes
         if self._parts and size > self._left:
             return False

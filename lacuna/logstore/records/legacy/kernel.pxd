@@ -1,4 +1,4 @@
-# What `kernel.py` calls in its compiled form: CRC-32 without a Python call for each message.
+# C functions for the compiled form of `kernel.py`: CRC-32 without a Python call for each message.
 
 from lacuna.logstore.records.integers cimport (
     copy, int32_at, int64_at, is_far, overflows, put_int, put_varint, varint_size
@@ -8,7 +8,7 @@ cdef extern from *:
     """
     #include <stdint.h>
 
-    /* Eight bytes a step: lacuna_crc32_table[k][b] is the sum of byte b with k zero bytes behind it. */
+    /* For eight bytes per step: lacuna_crc32_table[k][b] is the sum of byte b followed by k zero bytes. */
     static uint32_t lacuna_crc32_table[8][256];
 
     static void lacuna_crc32_prepare(void)

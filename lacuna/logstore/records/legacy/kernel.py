@@ -2,9 +2,9 @@
 # cython: initializedcheck=False
 """Converts messages of magic 0 and 1 to records, and records to such messages.
 
-Cython compiles this module, or Python interprets it; the types for callers are in `kernel.pyi`. When compiled, the
-loops run without the interpreter's lock. Their errors say only that something is wrong. `by_objects`, which is tens of
-times slower, then finds the cause.
+Cython compiles this module, or Python interprets it; `kernel.pyi` has the types for callers. In compiled form, the
+loops run without the interpreter lock. Errors say only that something is wrong; `by_objects`, which is tens of
+times slower, then finds out what.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def _crc32(
 class SectionWriter:
     """Writes messages as the records section of one batch of magic 2 (Produce v0 to v2, S24).
 
-    Offset deltas count from 0, regardless of the messages' offsets; `base_timestamp` is the timestamp of the first
-    message and `max_timestamp` the largest (ms, -1 in magic 0).
+    Offset deltas count from 0, whatever the messages' offsets are. `base_timestamp` is the first message's timestamp,
+    and `max_timestamp` the largest (ms, -1 in magic 0).
     """
 
     count = cython.declare(cython.longlong, visibility="readonly")
@@ -82,7 +82,7 @@ class SectionWriter:
     out: cython.uchar[::1]
     capacity: cython.Py_ssize_t
     size: cython.Py_ssize_t
-    # Of all messages, -1 before the first.
+    # The magic of all messages, or -1 before the first.
     magic: cython.int
 
     def __init__(self) -> None:
@@ -96,12 +96,11 @@ class SectionWriter:
         self.size = 0
 
     def add(self, message_set: object, position: int, is_inner: bool = False) -> tuple:
-        """Add the messages from byte `position` on. Return where this stopped, and whether a wrapper is at that
-        position.
+        """Add the messages from byte `position`. Return where it stopped, and whether that is at a wrapper.
 
-        If so, the caller must add the wrapper's inner set, which has no wrappers (`is_inner`), and then continue after
-        the wrapper. Otherwise, the set has ended, and a message that was cut off at its end was dropped. Raises
-        InvalidRecordError for any fault; the writer cannot be used after that.
+        At a wrapper, the caller must add the inner set, which must not have wrappers (`is_inner`), and then continue
+        after the wrapper. Otherwise, the set has ended, and a truncated last message has been dropped. Raises
+        InvalidRecordError for any fault, after which the writer cannot be used.
         """
         data: cython.const[cython.uchar][::1] = message_set
         length: cython.Py_ssize_t = len(message_set)
@@ -125,16 +124,16 @@ class SectionWriter:
         return at, found == _WRAPPER
 
     def section(self) -> memoryview:
-        """Return a view of the records written so far. Nothing can be added while the view exists."""
+        """Return a view of the records written so far. Nothing can be added as long as the view exists."""
         return memoryview(self.buffer)[: self.size]
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def reserve(self, needed: cython.Py_ssize_t) -> cython.int:
-        """Make room for `needed` more bytes, which suffices for the records of messages with `needed` bytes.
+        """Make room for the records of messages that take up `needed` bytes.
 
-        Besides key and value, a message of magic 0 has 26 bytes and its record at most 23, because all timestamps are
-        the same. A message of magic 1 has 34 bytes and its record at most 32.
+        Records are never larger. Not counting key and value, a message of magic 0 has 26 bytes and its record at most
+        23, because all timestamps are equal; in magic 1, these are 34 and at most 32 bytes.
         """
         if self.size + needed > self.capacity:
             self.capacity = max(self.size + needed, 2 * self.capacity)
@@ -154,7 +153,7 @@ class SectionWriter:
         length: cython.Py_ssize_t,
         inside: cython.bint,
     ) -> cython.int:
-        """Check the entry at `at`, and return its kind. `inside` means that the entry is in a wrapper."""
+        """Check the entry at `at` and return its kind. `inside` means that it is in a wrapper."""
         size: cython.longlong
         magic: cython.int
         attributes: cython.int
@@ -184,7 +183,7 @@ class SectionWriter:
     @cython.nogil
     @cython.exceptval(check=False)
     def take(self, data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.bint:
-        """Write the message of the whole entry at `at` as a record; return False if it is malformed."""
+        """Write the message in the complete entry at `at` as a record. Return False if it is malformed."""
         end: cython.Py_ssize_t = at + _ENTRY_SIZE + int32_at(data, at + 8)
         timestamp: cython.longlong = -1
         key_at: cython.Py_ssize_t = at + _TIMESTAMP_AT + _LENGTH_SIZE
@@ -246,10 +245,9 @@ class SectionWriter:
 class RecordReader:
     """Checks the records of one batch, and writes them as messages of a set (Fetch v0 to v3, S24).
 
-    `section` is not compressed. The other arguments are from the batch's header; `append_time` (ms) is None if the
-    records have their own timestamps. `left` is the number of records still to be written; `is_cut` says whether
-    `plain` stopped at a record for which there was no room. Raises InvalidRecordError if the records contradict the
-    header in any way.
+    `section` must not be compressed. The other arguments come from the batch's header; `append_time` (ms) is None if
+    the records have their own timestamps. `left` is the number of records not yet written, and `is_cut` is whether
+    `plain` stopped for lack of room. Raises InvalidRecordError if the records contradict the header.
     """
 
     left = cython.declare(cython.longlong, visibility="readonly")
@@ -328,10 +326,11 @@ class RecordReader:
         return self.write(size, count, magic, attributes, first, 0)
 
     def inner(self, most: int, magic: int, attributes: int) -> tuple:
-        """Write up to `most` of the next records as a wrapper's inner set. Return the set, an offset and a timestamp.
+        """Write up to `most` of the remaining records as a wrapper's inner set. Return it with the wrapper's offset and
+        timestamp.
 
-        The offset and timestamp are those of the wrapper: the last record's offset and the largest timestamp. In magic
-        1, the inner offsets count from the first record's.
+        The wrapper has the last record's offset and the largest timestamp. In magic 1, inner offsets are relative to
+        the first record's.
         """
         start: cython.Py_ssize_t = self.position
         count: cython.longlong = min(self.left, most)
@@ -363,8 +362,8 @@ class RecordReader:
         first_offset: cython.longlong,
         base: cython.longlong,
     ) -> object:
-        """Write the next `count` records except those below `first_offset`, `size` bytes in all. `base` is subtracted
-        from offsets.
+        """Write the next `count` records, except those below `first_offset`, into `size` bytes, with offsets relative
+        to `base`.
         """
         buffer = bytearray(size)
         out: cython.uchar[::1] = buffer
@@ -392,7 +391,7 @@ class RecordReader:
         magic: cython.int,
         attributes: cython.int,
     ) -> cython.Py_ssize_t:
-        """Write the current record as an entry at `start`. Return the position after the entry."""
+        """Write the current record as an entry at `start`. Return the position after it."""
         at: cython.Py_ssize_t = start + _TIMESTAMP_AT
         put_int(out, start, offset, 8)
         out[start + _CRC_END] = magic
@@ -412,7 +411,7 @@ class RecordReader:
     @cython.nogil
     @cython.exceptval(check=False)
     def is_sound(self, last_offset_delta: cython.longlong) -> cython.bint:
-        """Whether all records can be read, their offsets are in order, and no bytes follow them."""
+        """Whether all records can be read, their offsets ascend, and nothing follows them."""
         last: cython.longlong = -1
         for _ in range(self.left):
             self.read()
@@ -435,7 +434,7 @@ class RecordReader:
     @cython.nogil
     @cython.exceptval(check=False)
     def read(self) -> cython.void:
-        """Read the record at the position, up to its headers."""
+        """Read the current record up to its headers."""
         size: cython.longlong
         delta: cython.longlong
         self.is_bad = False
@@ -475,7 +474,7 @@ class RecordReader:
     @cython.nogil
     @cython.exceptval(check=False)
     def length(self, nullable: cython.bint) -> cython.longlong:
-        """Read a length and skip that number of bytes. Return the length, -1 for null."""
+        """Read a length and skip as many bytes. Return the length, or -1 for null."""
         length: cython.longlong = self.varint(32)
         if length < -1 or (length < 0 and not nullable) or length > self.end - self.position:
             self.fail()
@@ -487,7 +486,6 @@ class RecordReader:
     @cython.nogil
     @cython.exceptval(check=False)
     def varint(self, max_bits: cython.int) -> cython.longlong:
-        """Read a zigzag varint of at most `max_bits` bits that ends at or before `end`."""
         bits: cython.ulonglong = 0
         shift: cython.int = 0
         byte: cython.int
@@ -510,6 +508,5 @@ class RecordReader:
     @cython.nogil
     @cython.exceptval(check=False)
     def fail(self) -> cython.void:
-        """Mark the record as bad and skip the rest of it."""
         self.is_bad = True
         self.position = self.end

@@ -1,9 +1,9 @@
-"""The layout of a message of magic 0 or 1 in a message set (002_, S22).
+"""The layout of messages of magic 0 and 1 in a message set (002_, S22).
 
-A set is a sequence of entries: offset int64, size int32, and `size` bytes of message. A message is crc uint32 (CRC-32
-of all that follows it), magic int8, attributes int8, timestamp int64 (magic 1 only), key and value, each with an int32
-length of which -1 means null. In the attributes, bits 0 to 2 are the codec, and bit 3 is the timestamp type (magic 1).
-A message with a codec is a wrapper: its value is a whole message set, compressed.
+A set is a sequence of entries: offset int64, size int32, and a message of `size` bytes. A message is crc uint32 (CRC-32
+of the rest), magic int8, attributes int8, timestamp int64 (magic 1 only), key and value, each with an int32 length that
+is -1 for null. In the attributes, bits 0 to 2 are the codec, and bit 3 is the timestamp type (magic 1). A message with
+a codec is a wrapper: its value is a whole message set, compressed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ATTRIBUTES_AT: Final = 5
 TIMESTAMP_AT: Final = 6
 # After the CRC-32: magic, attributes, in magic 1 the timestamp.
 HEAD: Final = (struct.Struct(">bb"), struct.Struct(">bbq"))
-# The position of the key's length, and the smallest message (null key, null value), by magic.
+# By magic: the position of the key's length, and the size of the smallest message (null key, null value).
 KEY_AT: Final = (6, 14)
 MIN_MESSAGE_BYTES: Final = (14, 22)
 

@@ -1,8 +1,8 @@
 """The header checksum of LZ4 frames in message sets of magic 0, which is wrong by convention.
 
-Kafka's first LZ4 codec included the frame's magic number in the checksum of the frame's descriptor (KAFKA-3160). Magic
-0 has kept this: its readers expect the wrong checksum or ignore it, and its writers must write it. From magic 1 on, the
-checksum is right.
+Kafka's first LZ4 codec included the frame's magic number in the checksum of the frame descriptor (KAFKA-3160). Magic 0
+has kept this: readers expect the wrong checksum or ignore it, and writers must write it. Magic 1 and above use the
+right checksum.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _STRIPE_BYTES: Final = 16
 
 
 def with_right_checksum(frame: Buffer) -> bytes:
-    """Return `frame` with its header checksum replaced by the one that the LZ4 frame format requires."""
+    """Return `frame` with the header checksum that the LZ4 frame format requires."""
     return _with_checksum(bytes(frame), _FLAGS_AT)
 
 
 def with_old_checksum(frame: Buffer) -> bytes:
-    """Return `frame` with the checksum that readers of magic 0 expect."""
+    """Return `frame` with the header checksum that readers of magic 0 expect."""
     return _with_checksum(bytes(frame), 0)
 
 
 def _with_checksum(frame: bytes, covered_from: int) -> bytes:
-    """Replace the checksum. Anything but a frame with a plain header stays unchanged, so that the codec rejects it."""
+    """Replace the checksum, unless `frame` is not a frame with a plain header, which the codec will reject."""
     if len(frame) <= _DESCRIPTOR_END or not frame.startswith(_FRAME_MAGIC):
         return frame
     flags = frame[_FLAGS_AT]
@@ -48,7 +48,7 @@ def _with_checksum(frame: bytes, covered_from: int) -> bytes:
 
 
 def xxh32_short(data: bytes) -> int:
-    """Return the xxHash-32, with seed 0, of fewer than 16 bytes. A frame's header is never longer."""
+    """Return the xxHash-32, with seed 0, of fewer than 16 bytes, since no frame header is longer."""
     if len(data) >= _STRIPE_BYTES:
         raise ValueError(f"{len(data)} bytes are too many for the short form")
     one, two, three, four, five = _PRIMES

@@ -1,4 +1,4 @@
-"""Reads message sets: entry by entry (shallow), or with the records inside wrappers (deep) (002_, S22)."""
+"""Reads message sets, either entry by entry or with the records inside wrappers (002_, S22)."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 
 class Message(NamedTuple):
-    """A record of a message set, whether or not it is in a wrapper. `offset` is absolute; `timestamp` is in ms.
+    """A record of a message set, whether or not it was in a wrapper. `offset` is absolute; `timestamp` is in ms.
 
-    With LogAppendTime, the timestamp is the append time. A record in a wrapper has the wrapper's append time. Magic 0
-    has no timestamps, so they are NO_TIMESTAMP, of type CreateTime. Like `Entry`, this is a named tuple, since one is
-    created for every record.
+    With LogAppendTime, the timestamp is the append time, which a wrapper sets for all of its records. In magic 0, which
+    has no timestamps, it is NO_TIMESTAMP and has the type CreateTime. This is a named tuple, which is cheap to create,
+    because every record needs one.
     """
 
     offset: int
@@ -57,8 +57,8 @@ class Message(NamedTuple):
 class Entry(NamedTuple):
     """An entry of a message set: a record, or a wrapper of records.
 
-    `position` is where the entry begins in its set; `data` is its message, a view from the CRC-32 on.
-    A wrapper's `offset` is that of its last inner message.
+    The entry begins at `position` in its set; `data` is a view of its message, starting with the CRC-32. A wrapper's
+    `offset` is that of its last inner message.
     """
 
     position: int
@@ -70,22 +70,21 @@ class Entry(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The size of the entry in bytes, including its offset and size fields."""
+        """The entry's size in bytes, including its offset and size fields."""
         return ENTRY_SIZE + len(self.data)
 
     @property
     def is_wrapper(self) -> bool:
-        """Whether the entry is a wrapper, with compressed records inside."""
         return self.attributes & CODEC_MASK != 0
 
     @property
     def codec(self) -> Codec:
-        """The entry's codec. Raises UnsupportedCodecError for a codec that message sets do not have."""
+        """The entry's codec. Raises UnsupportedCodecError if message sets cannot have it."""
         return legacy_codec(self.attributes & CODEC_MASK)
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """The source of `timestamp`; CreateTime in magic 0, which has no timestamps."""
+        """The source of `timestamp`. It is CreateTime in magic 0, which has no timestamps."""
         if self.magic < MAGIC_1 or not self.attributes & LOG_APPEND_TIME_BIT:
             return TimestampType.CREATE_TIME
         return TimestampType.LOG_APPEND_TIME
@@ -99,8 +98,8 @@ class Entry(NamedTuple):
             )
 
     def key_and_value(self) -> tuple[memoryview | None, memoryview | None]:
-        """Return views of the key and the value, None for null. Raises InvalidRecordError if their lengths do not fit
-        the message.
+        """Return views of the key and the value, or None for null. Raises InvalidRecordError if they do not fill the
+        message.
         """
         key, at = self._sized(KEY_AT[self.magic])
         value, at = self._sized(at)
@@ -125,10 +124,10 @@ class Entry(NamedTuple):
 
 
 def read_entries(message_set: Buffer, *, verify: bool = True) -> Iterator[Entry]:
-    """Yield the entries of `message_set` in order, with wrappers unchanged and without a cut-off last entry.
+    """Yield the entries of `message_set` in order, without unwrapping any, and without a truncated last entry.
 
-    Raises CorruptMessageError for a size that is too small and, with `verify`, a wrong CRC-32; InvalidRecordError for a
-    magic that is neither 0 nor 1.
+    Raises CorruptMessageError for a size that is too small or, with `verify`, a wrong CRC-32, and InvalidRecordError
+    for a magic other than 0 and 1.
     """
     data = memoryview(message_set)
     for position, offset, end in _framed(data):
@@ -148,10 +147,10 @@ def read_entries(message_set: Buffer, *, verify: bool = True) -> Iterator[Entry]
 def read_messages(message_set: Buffer, *, max_bytes: int, verify: bool = True) -> Iterator[Message]:
     """Yield the records of `message_set` in order, including those in wrappers, with absolute offsets.
 
-    All wrappers together may decompress to `max_bytes`; only one at a time is in memory. Raises the errors of
-    `read_entries`; DecompressedTooLargeError beyond `max_bytes`; CorruptRecordsError if a codec cannot read a wrapper;
-    InvalidRecordError for a wrapper that has no value, has no whole message, is inside another wrapper, or holds
-    messages of another magic; UnsupportedCodecError.
+    All wrappers together may decompress to at most `max_bytes`, and only one is in memory at a time. Raises the errors
+    of `read_entries`; DecompressedTooLargeError beyond `max_bytes`; CorruptRecordsError if a codec cannot read a
+    wrapper; InvalidRecordError for a wrapper without a value or a whole message, inside another wrapper, or with
+    messages of a different magic; UnsupportedCodecError.
     """
     left = max_bytes
     for entry in read_entries(message_set, verify=verify):
@@ -164,10 +163,10 @@ def read_messages(message_set: Buffer, *, max_bytes: int, verify: bool = True) -
 
 
 def unwrap(wrapper: Entry, left: int, max_bytes: int) -> bytes:
-    """Return the inner message set of `wrapper`, with its offsets as written.
+    """Return the inner message set of `wrapper`, with its offsets unchanged.
 
-    It may have at most `left` bytes, the rest of `max_bytes`. The error message states `max_bytes`. Raises the errors
-    of `read_messages`.
+    It may have at most `left` bytes, which is what remains of `max_bytes`, the limit in the error message. Raises the
+    errors of `read_messages`.
     """
     _, value = wrapper.key_and_value()
     if value is None:
@@ -179,9 +178,7 @@ def unwrap(wrapper: Entry, left: int, max_bytes: int) -> bytes:
 
 
 def inner_entries(wrapper: Entry, inner: bytes, *, verify: bool = True) -> Iterator[Entry]:
-    """Yield the entries of `inner`. Raises the errors of `read_messages` unless all are plain and have the wrapper's
-    magic.
-    """
+    """Yield the entries of `inner`. Raises the errors of `read_messages` for wrappers and for a different magic."""
     entry = None
     for entry in read_entries(inner, verify=verify):
         if entry.magic != wrapper.magic:
@@ -202,9 +199,9 @@ def inner_entries(wrapper: Entry, inner: bytes, *, verify: bool = True) -> Itera
 def absolute_base(wrapper_offset: int, last_inner_offset: int) -> int:
     """Return the number to add to the inner offsets of a wrapper of magic 1 (002_).
 
-    A relative offset is the inner offset minus the last inner offset; an absolute offset is the wrapper's offset plus
-    the relative one. But a wrapper of offset 0 comes from a producer (librdkafka, kafka-python), which knows no offset
-    yet. Its inner offsets are used unchanged, as in Kafka, since they would become negative.
+    Normally, the last inner message has the wrapper's offset. But a wrapper of offset 0 comes from a producer that does
+    not know the offsets yet (librdkafka, kafka-python). As in Kafka, its inner offsets are used unchanged, since they
+    would otherwise become negative.
     """
     if wrapper_offset == 0:
         return 0
@@ -236,7 +233,7 @@ def _message(entry: Entry, offset: int, append_time: int | None) -> Message:
 
 
 def _last_offset(message_set: bytes) -> int:
-    """Return the offset of the last whole entry, or 0 if there is none. The messages are not read."""
+    """Return the offset of the last whole entry, or 0 if there is none, without reading the messages."""
     last = 0
     for _, offset, _ in _framed(memoryview(message_set)):
         last = offset
@@ -244,7 +241,6 @@ def _last_offset(message_set: bytes) -> int:
 
 
 def _framed(data: memoryview) -> Iterator[tuple[int, int, int]]:
-    """Yield the position, offset and end of each whole entry."""
     position, length = 0, len(data)
     while length - position >= ENTRY_SIZE:
         offset, size = ENTRY.unpack_from(data, position)

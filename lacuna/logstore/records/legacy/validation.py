@@ -4,14 +4,14 @@ The errors are those of Kafka 3.9 for Produce v0 to v2:
 
 | what is wrong | error |
 |---|---|
-| a size below the smallest message's; a wrong CRC-32, also inside a wrapper | CORRUPT_MESSAGE |
-| wrappers that decompress beyond the bound | MESSAGE_TOO_LARGE |
-| a codec that message sets do not have | UNSUPPORTED_COMPRESSION_TYPE |
-| no whole message; another magic, or two magics in one set; a key and value that do not fill the message; a
+| a size below the smallest message's; a wrong CRC-32, including one inside a wrapper | CORRUPT_MESSAGE |
+| wrappers that decompress beyond the limit | MESSAGE_TOO_LARGE |
+| a codec that message sets cannot have | UNSUPPORTED_COMPRESSION_TYPE |
+| no whole message; any other magic, or two magics in one set; a key and value that do not fill the message; a
   wrapper that is in another wrapper, has no value or is unreadable | INVALID_RECORD |
 | LogAppendTime set by the producer | INVALID_TIMESTAMP |
 
-The topic's own requirements (max.message.bytes, keys, timestamps) are checked in the batch that the set becomes.
+The topic's own requirements (max.message.bytes, keys, timestamps) are checked once the set has become a batch.
 
 Kafka 3.9 differs as follows. It returns INVALID_RECORD for a set with several wrappers, or with messages next to a
 wrapper; Lacuna accepts these, as brokers up to 0.10 did. For a set without a whole message, it returns NONE and offset
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 
 
 def check_message_set(message_set: Buffer, max_bytes: int) -> Codec:
-    """Check a producer's message set for one partition. Return the first wrapper's codec, or NONE without a wrapper.
+    """Check a producer's message set for one partition. Return the first wrapper's codec, or NONE if there is no
+    wrapper.
 
-    All wrappers together may decompress to `max_bytes`. Raises a RecordsError whose `kafka_error` is the error to send
-    to the producer.
+    All wrappers together may decompress to at most `max_bytes`. Raises a RecordsError whose `kafka_error` is the error
+    to send to the producer.
     """
     magic, codec, left = -1, Codec.NONE, max_bytes
     for entry in read_entries(message_set):

@@ -1,4 +1,4 @@
-"""Writes message sets: plain, or as one wrapper around a compressed inner set (002_, S22)."""
+"""Writes message sets, either plain or as one wrapper around a compressed inner set (002_, S22)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NULL = SIZE.pack(-1)
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message to write at an absolute `offset`; `timestamp` in ms, which magic 0 cannot keep."""
+    """A message to write at an absolute `offset`. `timestamp` is in ms, and is dropped in magic 0."""
 
     offset: int
     timestamp: int = NO_TIMESTAMP
@@ -35,12 +35,12 @@ def write_message_set(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     append_time: int = NO_TIMESTAMP,
 ) -> bytes:
-    """Write `messages` as a set of `magic`: as one entry each or, with a codec, as one wrapper around all of them.
+    """Write `messages` as a set of `magic`: one entry for each or, with a codec, one wrapper around all.
 
-    The wrapper's offset is the last message's. Inside, offsets are absolute in magic 0 and count from the first
-    message's in magic 1. The wrapper's timestamp is the largest one. With LogAppendTime, the timestamps of the wrapper
-    and of every message are `append_time`. Without messages, the set is empty. Raises ValueError for another magic, for
-    offsets that do not increase and for LogAppendTime in magic 0; UnsupportedCodecError for zstd.
+    The wrapper has the last message's offset and the largest timestamp. Inner offsets are absolute in magic 0, and
+    relative to the first message's in magic 1. With LogAppendTime, the wrapper and all messages have the timestamp
+    `append_time`. Without messages, the set is empty. Raises ValueError for any other magic, for offsets that do not
+    increase, and for LogAppendTime in magic 0; UnsupportedCodecError for zstd.
     """
     _check(messages, magic, timestamp_type)
     legacy_codec(codec)
@@ -70,7 +70,6 @@ def write_entry(
     key: Buffer | None,
     value: Buffer | None,
 ) -> bytes:
-    """Write one entry of a message set: offset, size, CRC-32 and the rest of the message."""
     times = (timestamp,) if magic == MAGIC_1 else ()
     covered = b"".join(
         (HEAD[magic].pack(magic, attributes, *times), *_sized(key), *_sized(value)),
