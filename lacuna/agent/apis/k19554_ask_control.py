@@ -1,9 +1,9 @@
 """AskControl v0: passes a tool's questions to the control plane, and reports how and where the cluster runs.
 
 This is not a Kafka API, and it is not advertised. It lets Lacuna's own commands work with only a bootstrap address. A
-request holds an `AgentQuestion`, a session message that has a single answer in this API. Its commands must be among
-`QUESTIONS`, which change nothing. The answer for a partition is a snapshot. Both the work and the size of the answer
-are bounded.
+request holds an `AgentQuestion`, a session message that gets a single answer here, either for all of its parts or for
+none. Its commands must be among `QUESTIONS`, which change nothing. The answer for a partition is a snapshot. Both the
+work and the size of the answer are bounded.
 """
 
 import asyncio
@@ -43,7 +43,6 @@ _MOST_BYTES: Final = 64 << 20
 
 
 async def handle(call: Call, request: AskControlRequest) -> AskControlResponse:
-    """Answer either all parts of a question or none."""
     try:
         question = AgentQuestion.FromString(request.question)
     except DecodeError:
@@ -92,7 +91,7 @@ async def _answered(call: Call, session: SessionRequest) -> SessionResponse:
 
 
 async def _cluster(call: Call) -> ClusterDelta:
-    """Return the topics and the agents, without users, ACLs and the agents' secret."""
+    """Describe the topics and the agents. Leave out users, ACLs and the agents' secret."""
     view = await current_view(call.context)
     await view.ready()
     return ClusterDelta(

@@ -27,7 +27,6 @@ _ANY: Final = 2
 async def describe(
     call: Call, request: wire.DescribeClientQuotasRequest
 ) -> wire.DescribeClientQuotasResponse:
-    """Answer with the quotas of each matching entity."""
     code, message = _invalid(request.components)
     if code:
         return _failed(code, message)
@@ -107,7 +106,6 @@ _Outcome = tuple[int, str]
 async def alter(
     call: Call, request: wire.AlterClientQuotasRequest
 ) -> wire.AlterClientQuotasResponse:
-    """Apply the valid changes in one command, and answer each entry independently."""
     outcomes = [invalid(entry.entity, entry.ops) for entry in request.entries]
     valid = [
         entry

@@ -1,6 +1,6 @@
 """Coalesces spans of small batches into large batches (S19); pure.
 
-No more than COALESCE_SOURCE_BYTES (or one piece) are coalesced at a time, which bounds the cost.
+At most COALESCE_SOURCE_BYTES (or one piece) are coalesced at a time, which bounds the cost.
 """
 
 from bisect import bisect_right
@@ -65,7 +65,6 @@ def _one_or_all(group: list[Span]) -> Span | list[Span]:
 
 
 def _in_parts(span: Span) -> Iterator[Span]:
-    """Yield the span in parts of at most COALESCE_SOURCE_BYTES, or of one piece."""
     if span.size <= COALESCE_SOURCE_BYTES:
         yield span
         return
