@@ -98,18 +98,19 @@ class Api(Generic[Q, R]):
     - `guard` runs before the handler if an authorizer is configured (agent/guards/). None means that clients need no
       rights. It has no default, so that no API is left open by mistake.
     - `until`: the last version served, if it is not the last in Kafka's definitions.
-    - `advertised`: the first and the last version in the answer to ApiVersions, if these differ from the served versions.
-    - `quota`: the quota that a request uses. REQUESTS counts the time that the request takes, as does every other quota;
-      in addition, PRODUCED counts the bytes of the request, and CONSUMED those of the answer.
+    - `advertised`: the first and the last version in the answer to ApiVersions, if these differ from the served
+      versions.
+    - `quota`: the quota that a request uses. REQUESTS counts the time that the request takes, as does every other
+      quota; in addition, PRODUCED counts the bytes of the request, and CONSUMED those of the answer.
     - `mutation`: how the API changes topics. A separate quota counts these changes (KIP-599).
-    - `pipelined`: later requests to the same API on a connection start before this one is answered. Handlers start in the
-      order of the frames, so whatever they do before their first wait happens in that order. Answers are always sent in
-      the order of the requests. Requests to all other APIs run one at a time on a connection.
+    - `pipelined`: later requests to the same API on a connection start before this one is answered. Handlers start in
+      the order of the frames, so whatever they do before their first wait happens in that order. Answers are always
+      sent in the order of the requests. Requests to all other APIs run one at a time on a connection.
     - `waits`: the answer may wait a long time for new records or for other group members. When the client disconnects,
-      the wait is cancelled. All other requests from that client are still served, as in Kafka, because many clients send
-      a LeaveGroup and disconnect immediately.
-    - `moved`: the error code that sends the client to another agent when this agent is about to stop. With NONE, this agent
-      continues to answer such requests.
+      the wait is cancelled. All other requests from that client are still served, as in Kafka, because many clients
+      send a LeaveGroup and disconnect immediately.
+    - `moved`: the error code that sends the client to another agent when this agent is about to stop. With NONE, this
+      agent continues to answer such requests.
     - `pieces`: how requests with many elements are cut. The first entry that fits a request is used.
     - `most_whole`: the maximum number of elements in a request that is not cut; beyond it, the connection is closed.
     - `heartbeat_ms`: how often group members send this request, unless an answer to it says otherwise.

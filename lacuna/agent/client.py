@@ -22,7 +22,7 @@ class Once:
 
 
 class Software:
-    """The name and version of a client's software (ApiVersions v3+, KIP-511), both "" if the client does not name it."""
+    """The name and version of a client's software (ApiVersions v3+, KIP-511), both "" if unknown."""
 
     __slots__ = ("name", "version")
 

@@ -173,7 +173,7 @@ class _Shared:
 
 
 class _Wake:
-    """Wakes a waiting fetch when a partition has changed or another member has released records since its last command."""
+    """Wakes a waiting fetch once a partition has changed or another member has released records."""
 
     __slots__ = ("_asked_at", "_event", "_group_id", "_loop", "_shares", "_views")
 
@@ -199,7 +199,7 @@ class _Wake:
         return self._loop.time()
 
     async def wait(self, seconds: float, next_expiry_ms: int | None) -> None:
-        """Wait until there may be records to acquire, for at most `seconds`. The next lock expires in `next_expiry_ms`."""
+        """Wait up to `seconds` for records to acquire. The next lock expires in `next_expiry_ms`."""
         if next_expiry_ms is not None:
             seconds = min(seconds, next_expiry_ms / 1000 + _PACE_SECONDS)
         timer = self._loop.call_later(seconds, self._event.set)

@@ -85,7 +85,7 @@ class _Flight:
         self.reading: asyncio.Task[_Section | ObjectStoreError]
 
     async def land(self) -> _Section | ObjectStoreError:
-        """Wait until the read is done. If all waiters are cancelled before the read has begun, it is cancelled as well."""
+        """Wait until the read is done. If all waiters are cancelled before it has begun, it is cancelled as well."""
         self.waiters += 1
         try:
             await asyncio.wait((self.reading,))
