@@ -1,5 +1,4 @@
-"""The quota on topic changes (KIP-599): the changes that a request makes, and its answer if the quota does not allow
-them.
+"""The quota on topic changes (KIP-599): the changes that a request makes, and its answer if the quota forbids them.
 
 Only actual changes use the quota. A topic that already exists, or that the client may not create, uses nothing.
 """
@@ -18,15 +17,13 @@ _MESSAGE: Final = "The throttling quota has been exceeded."
 
 
 class Change(NamedTuple):
-    """The changes that a request to an API would make."""
-
     api: Api[Any, Any]
     mutation: Mutation
     sizes: Sizes
 
 
 def change_of(call: Call, api: Api[Any, Any], request: Any) -> Change | None:
-    """Return the changes that a request would make, or None if such a request changes nothing."""
+    """Return the changes that a request would make, or None if it changes nothing."""
     mutation = api.mutation
     if mutation is None or getattr(request, "validate_only", False):
         return None
@@ -34,7 +31,6 @@ def change_of(call: Call, api: Api[Any, Any], request: Any) -> Change | None:
 
 
 def owed(quotas: Quotas, peer: Peer, now: float) -> float:
-    """Return how long a client must wait, in seconds, before it may change topics."""
     return quotas.delay(MUTATIONS, peer.session.principal.name, peer.client_id, now)
 
 
@@ -64,7 +60,7 @@ async def refusal(call: Call, change: Change, request: Any) -> Any:
 
 
 def changed(call: Call, change: Change, response: Any) -> int:
-    """Return the number of partitions that a request has created or deleted, according to its response."""
+    """Return how many partitions a request has created or deleted, according to its response."""
     topics = call.context.control.cluster.topics_by_name
     mutation, sizes = change.mutation, change.sizes
     count = 0
