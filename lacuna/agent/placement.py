@@ -89,7 +89,7 @@ def controller(context: AgentContext) -> int:
 
 
 def is_ours(context: AgentContext, key: bytes) -> bool:
-    """Whether `key` is placed on this agent. Among live agents with the same view, each key is placed on exactly one."""
+    """Whether `key` is placed on this agent. Live agents with the same view agree on the placement of each key."""
     (is_one,) = are_ours(context, (key,))
     return is_one
 

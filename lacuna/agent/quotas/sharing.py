@@ -32,7 +32,6 @@ class QuotaSharing:
         self._task = asyncio.get_running_loop().create_task(self._share(), name="quotas")
 
     async def stop(self) -> None:
-        """Request no more shares."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))

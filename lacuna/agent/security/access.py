@@ -42,7 +42,7 @@ class UnknownSubject(Exception):
 
 
 class Access:
-    """Creates the session of each connection. Checks its settings when it is created, and raises UserError."""
+    """Creates the session of each connection. Raises UserError for invalid settings."""
 
     def __init__(
         self,
@@ -52,9 +52,7 @@ class Access:
         clock: WallClock,
         peers: PeerIdentity | None = None,
     ) -> None:
-        """`peers` authenticates agents to each other. Without it, no other agent can connect to a listener
-        with SASL.
-        """
+        """`peers` authenticates agents to each other. Without it, no agent can connect to a listener with SASL."""
         self.settings = settings
         self.peers = peers
         self._first = listeners[0]
@@ -134,8 +132,8 @@ class Access:
         return b"" if self.peers is None else self.peers.secret
 
     def check_users(self) -> None:
-        """Raise UserError if no client could log in, not even to add users. The control plane's users must be known by
-        then.
+        """Raise UserError if no client could log in, not even to add users. The control plane's users must already be
+        known.
         """
         is_open = any(not each.protocol.has_sasl for each in self._listeners)
         if is_open or self._users is None or self._users or _OAUTHBEARER in self._mechanisms:
@@ -147,12 +145,11 @@ class Access:
         )
 
     def is_of_file(self, user: str) -> bool:
-        """Return whether a user is in the users file."""
         return self._users is not None and self._users.is_of_file(user)
 
     def to_peers(self, now: float) -> ClientSecurity:
-        """Return how this agent connects to others at `now` (loop time). It assumes that their first listeners match
-        its own.
+        """Return how this agent connects to others at `now` (loop time), assuming that their first listeners match its
+        own.
         """
         protocol = self._first.protocol
         return ClientSecurity(
@@ -191,12 +188,12 @@ class Access:
         return JwtValidator(claims, keys)
 
     def warn(self) -> None:
-        """Warn about each listener that anyone can use without authentication, or whose traffic others can read."""
+        """Warn about each listener that clients can use without authentication, or whose traffic others can read."""
         for listener in self._listeners:
             _warn_of(listener, self.settings)
 
     def session(self, listener: Listener, certificate: bytes | None = None) -> Authentication:
-        """Return the session for a new connection. `certificate` is the client's certificate in DER. Raises
+        """Return the session for a new connection, given the client's certificate in DER, if any. Raises
         UnknownSubject.
         """
         principal = ANONYMOUS
@@ -225,7 +222,7 @@ _OPEN_TO_ALL: Final = (
 
 
 def _warn_of(listener: Listener, settings: SecuritySettings) -> None:
-    """Warn if anyone can connect without authentication, or if others can read the traffic."""
+    """Warn if clients can connect without authentication, or if others can read the traffic."""
     if listener.is_loopback:
         return
     asks = listener.protocol.has_sasl or (

@@ -30,7 +30,7 @@ _SHORTEST_MS: Final = 1000
 
 
 class NotNow(Exception):
-    """SASL is not possible now, because the listener does not use SASL or the client has already authenticated."""
+    """The listener does not use SASL, or the client has already authenticated."""
 
 
 class UnsupportedMechanism(Exception):
@@ -38,8 +38,6 @@ class UnsupportedMechanism(Exception):
 
 
 class Authentication:
-    """The authentication of one connection."""
-
     __slots__ = (
         "_clock",
         "_exchange",
@@ -66,7 +64,7 @@ class Authentication:
         principal: Principal = ANONYMOUS,
     ) -> None:
         """`principal` comes from a client certificate. `longest_ms` is connections.max.reauth.ms, where 0 means no
-        bound.
+        limit.
         """
         self.listener = listener
         self.principal = principal
@@ -91,7 +89,9 @@ class Authentication:
         self.is_over = False
 
     def admits(self, api_key: int) -> bool:
-        """Return whether a request may be served. Call this method only if `is_open` is false."""
+        """Return whether a request may be served before the client has authenticated. Only needed if `is_open` is
+        false.
+        """
         if api_key in _TO_AUTHENTICATE:
             return True
         return self.has_authenticated and not self.has_expired
@@ -109,8 +109,9 @@ class Authentication:
         return self.expiry_ms is not None and self._clock.now_ms() >= self.expiry_ms
 
     def choose(self, mechanism: str, *, sends_tokens: bool) -> None:
-        """Begin an exchange. `sends_tokens` says that the client's tokens come without headers. Raises NotNow and
-        UnsupportedMechanism.
+        """Begin an exchange. `sends_tokens` says that the client sends its tokens without request headers.
+
+        Raises NotNow and UnsupportedMechanism.
         """
         if not self.listener.protocol.has_sasl or not self._may_begin():
             raise NotNow
@@ -135,8 +136,8 @@ class Authentication:
         return self.expiry_ms is not None and self._clock.now_ms() >= self._since_ms + _SHORTEST_MS
 
     async def authenticate(self, token: bytes) -> tuple[Answer, int]:
-        """Process the client's next token. Return the answer, and how long the session lasts from now (ms), where 0
-        means unlimited.
+        """Process the client's next token. Return the answer, and how long the session then lasts (ms), where 0 means
+        no limit.
 
         Raises NotNow, and AuthenticationFailed, which ends the connection.
         """
@@ -154,7 +155,7 @@ class Authentication:
             raise
 
     def abandon(self) -> None:
-        """Drop the exchange that has begun, since it failed or the client has left."""
+        """Drop the current exchange, because it failed or the client has left."""
         self.is_over = True
         self._exchange = None  # the client's message may be large
 

@@ -19,7 +19,7 @@ class _Rule(NamedTuple):
 
 
 class PrincipalRules:
-    """Rules that are tried in order. DEFAULT and an empty list stand for the subject's distinguished name itself."""
+    """Rules that are tried in order. DEFAULT or an empty list keeps the subject's distinguished name."""
 
     def __init__(self, text: str) -> None:
         """Raises MappingRulesError."""
@@ -60,8 +60,8 @@ class PrincipalRules:
 
 
 def _filled_in(template: str, match: "re.Match[str]") -> str:
-    """Fill in a replacement in the syntax of Java's regular expressions, in which $1 is a group and a backslash escapes
-    a character.
+    """Expand a replacement in the syntax of Java's regular expressions, where $1 is a group and a backslash escapes a
+    character.
     """
 
     def part(found: "re.Match[str]") -> str:

@@ -1,6 +1,4 @@
-"""Security settings of an agent. The keys are Kafka's, or librdkafka's for the PEM files for which Kafka has no
-names.
-"""
+"""Security settings of an agent. The keys are Kafka's, or librdkafka's for PEM files, for which Kafka has no names."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +10,6 @@ _REFERENCE: Final = "A reference: file:PATH, env:NAME or command:LINE."
 
 
 def listed(text: str) -> list[str]:
-    """Return the comma-separated values of a setting."""
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
@@ -178,11 +175,11 @@ class SecuritySettings(AuthorizerSettings):
         return self.oauth_unsecured or any(given)
 
     def of_tls(self) -> str:
-        """Return the key of a given setting that only affects listeners with TLS, or ""."""
+        """Return the key of a setting that was given but affects only listeners with TLS, or ""."""
         return self._given("ssl.") if self.client_auth == "none" else "ssl.client.auth"
 
     def of_sasl(self) -> str:
-        """Return the key of a given setting that only affects listeners with SASL, or ""."""
+        """Return the key of a setting that was given but affects only listeners with SASL, or ""."""
         return self._given("sasl.users.") or self._given("delegation.token.secret.")
 
     def _given(self, prefix: str) -> str:
@@ -197,5 +194,4 @@ class SecuritySettings(AuthorizerSettings):
         )
 
     def names_certificate(self) -> bool:
-        """Return whether a certificate is configured."""
         return bool(self.certificate or self.keystore)

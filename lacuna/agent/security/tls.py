@@ -184,7 +184,7 @@ def _secret(reference: str, setting: str) -> bytes:
 
 
 def _names(certificate: Path) -> Sequence[str]:
-    """Return the host names of the first certificate in a PEM file, in lower case."""
+    """Return the host names in the first certificate of a PEM file, in lower case."""
     with needing_extra("more than one file in ssl.certificate.location", "security"):
         from cryptography import x509
 

@@ -1,7 +1,7 @@
 """Validates JWTs (RFC 7519) and finds their principals, with the checks of Kafka's validators (KIP-255, KIP-768).
 
 The signature must come from a key of the issuer's JWK set, with an asymmetric algorithm. `none` and HMAC are always
-rejected. No error message contains a token or a part of one.
+rejected. No error message contains any part of a token.
 """
 
 import binascii
@@ -89,7 +89,6 @@ class Claims:
 
     @staticmethod
     def _time(claims: Mapping[str, Any], name: str, *, is_required: bool = False) -> float:
-        """Return a NumericDate in seconds, or 0 if there is none."""
         value = claims.get(name)
         if value is None and not is_required:
             return 0
@@ -130,7 +129,6 @@ class JwtValidator:
         self._keys = keys
 
     async def validate(self, token: str) -> Authenticated:
-        """Raises TokenRefused."""
         algorithm, kid = _header(token)
         if algorithm not in _ALGORITHMS:
             raise TokenRefused(
@@ -170,7 +168,6 @@ class UnsecuredValidator:
         self._claims = claims
 
     async def validate(self, token: str) -> Authenticated:
-        """Raises TokenRefused."""
         algorithm, _ = _header(token)
         _, payload, signature = token.split(".")
         if algorithm != "none" or signature:
