@@ -39,9 +39,7 @@ class Arrival:
             await asyncio.shield(self._before)
 
     def end(self) -> None:
-        """End this request. The next one proceeds once all earlier ones have ended, in a later iteration of the event
-        loop.
-        """
+        """End this request. Once all earlier ones have ended, the next proceeds in a later loop iteration."""
         if self._before is None or self._before.done():
             self._order.ended(self._done)
         else:

@@ -22,9 +22,7 @@ class Whereabouts:
     store: str = ""
 
     def message(self) -> Places:
-        """Return the message that gives these locations to jobs. A store's URL contains no secrets, but may name files
-        on the agent's machine.
-        """
+        """Return these locations for jobs. A store's URL contains no secrets, but may name files on this machine."""
         place = self.control
         return Places(
             control="" if place is None else place.address,

@@ -202,9 +202,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._serving.is_busy and self._may_write
 
     def has_left(self, now: float) -> bool:
-        """Whether the client has been silent long enough at `now` (loop time) to assume that it has moved to other
-        agents.
-        """
+        """Whether the client has been silent so long at `now` (loop time) that it has probably moved away."""
         serving = self._serving
         expected = serving.heartbeat_seconds if serving.asks_coordinator else _PAUSE_SECONDS
         return not serving.is_busy and now - self.last_active > expected

@@ -68,8 +68,6 @@ def _commit_of(topic_id: bytes, partition: PartitionCommit) -> CommittedOffset:
 
 
 def merged(error_codes: Sequence[int], answered: Sequence[int]) -> Iterator[int]:
-    """Yield each partition's error code: its own if that is not 0, otherwise the next one in `answered`, which holds
-    the control plane's codes.
-    """
+    """Yield each partition's own error code, or if that is 0, the control plane's next code in `answered`."""
     each_answer = iter(answered)
     return (error_code or next(each_answer) for error_code in error_codes)

@@ -236,9 +236,7 @@ def _skip_tagged_fields(data: memoryview, position: int) -> int:
 
 
 def stranger(beginning: bytes) -> str:
-    """Describe in a sentence the kind of client that begins a connection with these four bytes, or return "" if it is
-    unknown.
-    """
+    """Describe the kind of client whose connection begins with these four bytes, or return "" if unknown."""
     if beginning.startswith(_TLS_HANDSHAKE):
         return (
             "this is a TLS client, but this listener has no TLS: set the client's security.protocol to "

@@ -22,9 +22,7 @@ def raise_limit() -> None:
 
 
 def room_for_connections() -> int:
-    """Return the maximum number of open connections: the limit on open files minus 256, but at least half of that
-    limit.
-    """
+    """Return how many connections may be open: the limit on open files minus 256, but at least half of it."""
     if resource is None:
         return _MOST
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

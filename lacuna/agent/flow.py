@@ -69,9 +69,7 @@ class FlowControl:
         self._budget.take(more)
 
     def released(self, requests: int, size: int) -> None:
-        """Stop counting requests of `size` bytes in total, which have been answered or dropped. Resume reading if there
-        is room.
-        """
+        """Stop counting requests of `size` bytes that are answered or dropped, and resume reading if possible."""
         self.requests -= requests
         self._bytes -= size
         self._metrics.request_bytes_now -= size

@@ -131,9 +131,7 @@ class Handshake(asyncio.Protocol):
 
 
 class _Early(asyncio.Protocol):
-    """Keeps data that arrives between the end of the handshake and the creation of the client's connection, up to a
-    small bound.
-    """
+    """Keeps a bounded amount of data that arrives after the handshake and before the client's connection exists."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport

@@ -92,9 +92,7 @@ class HotStore:
             self.inner.put(key, parts)
 
     def written(self, key: str) -> bytes:
-        """Return the bytes of a hot segment for its commit. Must be called once for each hot segment, directly after
-        its put.
-        """
+        """Return the bytes of a hot segment for its commit. Call this once, directly after the segment's put."""
         return self._put.pop(key)
 
     @asynccontextmanager

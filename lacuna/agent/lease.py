@@ -95,9 +95,7 @@ class AgentLease:
         return SegmentId(hot_lease(self.lease_id) if is_hot else self.lease_id, self._sequence)
 
     def report_expired(self, lease_id: int) -> None:
-        """Register again immediately if `lease_id`, which the control plane reported as expired, is the current
-        lease.
-        """
+        """Register again immediately if `lease_id`, which the control plane called expired, is still current."""
         if lease_id == self.lease_id:
             self.lease_id = NO_LEASE
             self._wake.set()

@@ -43,9 +43,7 @@ def spend(quotas: Quotas, peer: Peer, partitions: int, now: float) -> float:
 
 
 async def refusal(call: Call, change: Change, request: Any) -> Any:
-    """Return the answer for a client that exceeds the quota. Its changes are rejected, and other errors stay
-    unchanged.
-    """
+    """Reject the changes of a client that exceeds the quota, and keep the other errors in the answer."""
     if not hasattr(request, "validate_only"):
         return change.api.refuse(call, request, _EXCEEDED)
     response: Any = await change.api.handle(call, request._replace(validate_only=True))

@@ -26,9 +26,7 @@ _executor: Final = ThreadPoolExecutor(1, "large-requests")
 
 
 class Piece(NamedTuple):
-    """A part of a request. `depth` is the number of nested arrays in which its first element continues the last element
-    of the previous piece.
-    """
+    """A part of a request. In `depth` nested arrays, its first element continues the last one of the previous piece."""
 
     request: Any
     depth: int

@@ -55,9 +55,7 @@ def candidates(context: AgentContext) -> Sequence[Agent]:
 
 
 def as_seen(agents: Iterable[Agent], session: Authentication) -> Sequence[Agent]:
-    """Return agents with the hosts and ports for clients of the session's listener. Agents without this listener are
-    omitted.
-    """
+    """Return those agents that have the session's listener, with the hosts and ports that its clients use."""
     listener = session.listener.name
     return [seen for agent in agents if (seen := _at_listener(agent, listener)) is not None]
 

@@ -93,9 +93,7 @@ def api_names() -> Mapping[int, str]:
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """Return the version of the response header: 1 if it has tagged fields, else 0, as always for ApiVersions
-    (KIP-511).
-    """
+    """Return the response header's version: 1 with tagged fields, else 0, as always for ApiVersions (KIP-511)."""
     if api_key == API_VERSIONS_KEY:
         return 0
     return request_header_version(api_key, version) - 1

@@ -9,9 +9,7 @@ from lacuna.controlplane.shared.rights import Names, PrincipalRights
 
 
 class Rights:
-    """The rights of a request's client. With `is_logged=False`, a denial is not logged, because the client only asks
-    what it may do.
-    """
+    """The rights of a request's client. With `is_logged=False`, a right is checked without logging a denial."""
 
     __slots__ = ("_api", "_audit", "_authorizer", "host", "principal")
 
@@ -55,9 +53,7 @@ class Rights:
         return self._authorizer.operations(self.principal, self.host, resource_type, name)
 
     def cluster_operations(self) -> int:
-        """Return the client's authorized operations on the cluster as KIP-430's bits, or 0 if it may not describe the
-        cluster.
-        """
+        """Return the client's operations on the cluster as KIP-430's bits, or 0 if it may not describe the cluster."""
         if not self.may_cluster(Operation.DESCRIBE):
             return 0
         return self.operations(ResourceType.CLUSTER, CLUSTER_NAME)

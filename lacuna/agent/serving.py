@@ -154,9 +154,7 @@ class Serving:
         self.go_on()
 
     def go_on(self) -> None:
-        """Start the requests that may start now. Called after a request has arrived or has been answered, and once
-        writing may continue.
-        """
+        """Start the requests that may start now: after one arrives or is answered, or once writing may continue."""
         while self._frames and self._connection.may_serve:
             frame = self._frames[0]
             api = self._registry.get(frame.api_key, frame.api_version)
@@ -289,9 +287,7 @@ class Serving:
     async def _respond_to(
         self, slot: _Slot, call: Call, request: Any, count: int = MOST_ELEMENTS
     ) -> Sequence[Buffer] | None:
-        """Answer a decoded request with at most `count` elements. Return the body, or None if the client expects no
-        answer.
-        """
+        """Return the body of the answer to a request with at most `count` elements, or None if none is expected."""
         api = slot.api
         how = pieces.pieces_of(api, request, count)
         if how is not None:
@@ -327,9 +323,7 @@ class Serving:
         return self._accounted(slot, call, joined.response())
 
     def _refused_after(self, error: Exception, api: Api[Any, Any], call: Call, request: Any) -> Any:
-        """Return the answer to a request whose handler has raised an error, or raise MalformedRequest to close the
-        connection.
-        """
+        """Return the answer after a handler's error, or raise MalformedRequest to close the connection."""
         metrics = self._context.metrics
         if isinstance(error, MalformedRequest):
             raise error
@@ -377,9 +371,7 @@ class Serving:
         return body
 
     def _waits_for_quotas(self, api: Api[Any, Any], frame: RequestFrame) -> bool:
-        """Whether a request must wait because of earlier quota use. If so, the connection serves no requests in the
-        meantime.
-        """
+        """Whether a request must wait because of earlier quota use. If so, the connection is muted."""
         peer = self._peer_of(frame)
         if not self._connection.may_wait or not throttling.is_counted(peer, api.quota):
             return False

@@ -67,9 +67,7 @@ class ShareSessions:
         return len(self._sessions)
 
     def open(self, group_id: str, member_id: str, now: float) -> ShareSession:
-        """Begin a session, which replaces any earlier session of the member. Raises SessionError if there are too many
-        sessions.
-        """
+        """Begin a session, replacing any earlier one of the member. Raises SessionError if there are too many."""
         key = group_id, member_id
         self._sessions.pop(key, None)
         if len(self._sessions) >= self._most:

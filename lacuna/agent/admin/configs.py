@@ -63,9 +63,7 @@ _OF_TOPICS_ALONE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownConfig:
-    """A config of a resource. The value in effect comes from the first synonym, if any. `value` is None if neither the
-    config nor a default is set.
-    """
+    """A config of a resource. The first synonym, if any, is in effect. `value` is None if nothing sets it."""
 
     name: str
     value: str | None
@@ -77,7 +75,9 @@ class ShownConfig:
 
 
 def of_topic(own: Mapping[str, str], of_brokers: Mapping[str, str]) -> Iterable[ShownConfig]:
-    """Yield all configs of a topic, given those set on the topic (`own`) and those set for all brokers (`of_brokers`)."""
+    """Yield all configs of a topic, given those set on the topic (`own`) and those set for all brokers
+    (`of_brokers`).
+    """
     for config in TOPIC_CONFIGS.values():
         name = broker_name(config.name)
         synonyms = []

@@ -66,9 +66,7 @@ async def prolong(call: Call, hmac: bytes, period_ms: int) -> tuple[int, int]:
 
 
 async def alter(call: Call, changes: SecurityChanges) -> int:
-    """Apply changes to tokens and return the error code. The reason is logged, since answers have no field for a
-    message.
-    """
+    """Apply changes to tokens and return the error code. Answers have no message, so the reason is logged."""
     command = Command(alter_security=AlterSecurity(changes=changes))
     reply = (await call.context.control.call(command)).security_altered
     why, now = reply.error_message, asyncio.get_running_loop().time()

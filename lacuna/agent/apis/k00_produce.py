@@ -24,9 +24,7 @@ _FIRST_BATCHES: Final = 3
 
 
 async def handle(call: Call, request: wire.ProduceRequest) -> wire.ProduceResponse | None:
-    """Produce the batches and wait for their verdicts. With acks=0, an error raises MalformedRequest, which closes the
-    connection.
-    """
+    """Produce the batches and wait for their verdicts. With acks=0, an error closes the connection."""
     service = call.context.produce
     if call.version < _FIRST_BATCHES:
         order = call.peer.arrival_order

@@ -205,9 +205,7 @@ async def _look_up(
 
 
 def _left(view: PartitionView, position: int) -> TimedOffset:
-    """Count the records that a read_committed consumer at `position` has yet to read. In an internal topic, each offset
-    counts as a record.
-    """
+    """Count the records that a read_committed consumer has yet to read, or the offsets of an internal topic."""
     if is_internal(view.topic_id):
         return TimedOffset(max(view.last_stable_offset - position, 0), -1)
     return TimedOffset(*behind(view, position))
@@ -216,9 +214,7 @@ def _left(view: PartitionView, position: int) -> TimedOffset:
 async def _by_time(
     context: AgentContext, view: PartitionView, timestamp: int, is_committed: bool
 ) -> TimedOffset | None:
-    """Look up a time in the view, which the confirming read has brought up to date. If an object is missing, retry
-    once.
-    """
+    """Look up a time in the view, after the confirming read. If an object is missing, retry once."""
     for is_last in (False, True):
         await view.ready()
         try:

@@ -72,9 +72,7 @@ def refuse(
 
 
 def _check(topic: wire.CreatableTopic, count: int) -> tuple[int, str]:
-    """Check the topic as far as possible without the control plane. Return an error code and a message, (0, "") if it
-    is valid.
-    """
+    """Check the topic without the control plane. Return an error code and a message, (0, "") if it is valid."""
     if count > 1:
         return ErrorCode.INVALID_REQUEST, "The request names this topic more than once."
     empty = [config.name for config in topic.configs if config.value is None]

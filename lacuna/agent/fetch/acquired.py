@@ -22,9 +22,7 @@ Ranges: TypeAlias = Sequence[tuple[int, int]]
 
 
 class Acquired(NamedTuple):
-    """The batches read and the acquired offsets that are in no batch. `hole_end` is where a hole at the end of the
-    range ends.
-    """
+    """The batches read, the acquired offsets in no batch, and the end of any hole at the end of the range."""
 
     records: tuple[Buffer, ...]
     holes: Ranges

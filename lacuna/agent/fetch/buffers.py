@@ -72,9 +72,7 @@ class ByteBudget:
 
     @asynccontextmanager
     async def held(self, size: int) -> AsyncIterator[None]:
-        """Wait until `size` bytes are free, and hold them during the block. If `size` exceeds the limit, wait until all
-        bytes are free.
-        """
+        """Hold `size` bytes during the block once they are free, or once all are free if `size` is too large."""
         while self.used and self.used + size > self._limit:
             self._is_freed.clear()
             await self._is_freed.wait()

@@ -60,9 +60,7 @@ _Reading: TypeAlias = "asyncio.Task[Loaded]"
 
 @dataclass(slots=True, kw_only=True)
 class CacheMetrics:
-    """Counters, except for the gauge `bytes_now`. `hits` and `misses` count extents; `bytes_read` counts bytes from the
-    store.
-    """
+    """Counters and the gauge `bytes_now`. `hits` and `misses` count extents, `bytes_read` bytes from the store."""
 
     hits: int = 0
     misses: int = 0
@@ -217,9 +215,7 @@ class ExtentCache:
         return found
 
     def ahead_bytes(self, setting: int) -> int:
-        """Return how many bytes to read ahead of a fetch. A store that charges for requests gets a larger window, and
-        thus fewer of them.
-        """
+        """Return how many bytes to read ahead of a fetch: more if the store charges for requests."""
         return setting if self._is_cheap else 2 * setting
 
     def read_ahead(self, runs: Iterable[Run], window: int) -> bool:

@@ -43,9 +43,7 @@ class ChunksBusyError(Exception):
 
 
 class _Section:
-    """Bytes of a chunk, beginning at `position` in the chunk's object. `asked` counts the bytes that have been
-    returned.
-    """
+    """Bytes of a chunk, beginning at `position` in its object. `asked` counts the bytes returned so far."""
 
     __slots__ = ("asked", "chunk", "data", "is_whole", "position")
 

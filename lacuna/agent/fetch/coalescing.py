@@ -43,9 +43,7 @@ def coalescible(spans: Sequence[Span]) -> Iterator[Span | list[Span]]:
 
 
 def coalesced(group: Sequence[Span]) -> tuple[ReadBuffer, WalkedBatches]:
-    """Return the group's records in fewer batches, and the columns of these batches. Raises ExtentCorruptError if a
-    batch is damaged.
-    """
+    """Return the group's records in fewer batches, with their columns. Raises ExtentCorruptError."""
     first = group[0]
     base_offset = first.stretch.base_offsets[first.first]
     data = ReadBuffer()

@@ -42,9 +42,7 @@ class ReadMemory:
         return sum(self._ends) - sum(self._begins)
 
     def take(self, size: int) -> memoryview:
-        """Return a view of `size` bytes with undefined content. Its `obj` exists as long as anything refers to these
-        bytes.
-        """
+        """Return `size` bytes with undefined content. The view's `obj` exists as long as anything refers to them."""
         if size >= _LEAST_BYTES:
             self._collect()
             needed = -(-size // _GRAIN_BYTES) * _GRAIN_BYTES

@@ -153,9 +153,7 @@ class _Reading:
 
 
 def _next_offset(records: Buffer) -> int:
-    """Return the offset after the last batch, or 0 if there are no batches. Raises RecordsError if they cannot be
-    read.
-    """
+    """Return the offset after the last batch, or 0 if there are no batches. Raises RecordsError."""
     position = next_offset = 0
     while position < len(records):
         header = BatchHeader.parse(records, position)

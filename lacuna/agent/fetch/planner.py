@@ -159,9 +159,7 @@ class Planner:
         return ErrorCode.UNKNOWN_TOPIC_ID
 
     async def confirm(self, views: Iterable[PartitionView]) -> None:
-        """Make a confirming read (S7), after which the views include everything that the control plane knew when it was
-        asked.
-        """
+        """Make a confirming read (S7), after which the views include all that the control plane knew before it."""
         partitions = [
             TopicPartition(topic_id=view.topic_id, partition=view.partition) for view in views
         ]
@@ -286,9 +284,7 @@ def _certain(interest: Interest, plan: FetchPlan) -> FetchPlan:
 def _tell_no_end(
     plans: dict[Interest, FetchPlan], watch: Watch, interests: Iterable[Interest]
 ) -> None:
-    """Return errors for the interests without records, since an empty answer would claim that there are no more
-    records.
-    """
+    """Return errors for the interests without records, since an empty answer would mean that there are none."""
     for interest in interests:
         if interest not in watch.dirty:
             plans[interest] = refuse(ErrorCode.KAFKA_STORAGE_ERROR)

@@ -129,9 +129,7 @@ class FetchService:
             self.cache.offer(segment_id.lease_id, segment_id.sequence, parts)
 
     async def confirm(self, views: Iterable[PartitionView]) -> None:
-        """Make a confirming read (S7), after which the views include everything that the control plane knew when it was
-        asked.
-        """
+        """Make a confirming read (S7), after which the views include all that the control plane knew before it."""
         await self._planner.confirm(views)
 
     def end_waits(self) -> None:
@@ -273,9 +271,7 @@ class FetchService:
         plans: dict[Interest, FetchPlan],
         served: dict[Interest, PartitionData],
     ) -> list[tuple[Interest, PartitionData]]:
-        """Return the answers in the order of the interests. If a session continues, return only those that have
-        changed.
-        """
+        """Return the answers in the order of the interests, or only those that have changed if a session continues."""
         level = request.isolation_level
         answers = []
         # Partitions that were not planned have not changed since the client's last answer.

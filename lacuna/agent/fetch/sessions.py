@@ -121,9 +121,7 @@ class Watch:
         self.dirty[interest] = None
 
     def read_at(self, isolation_level: int) -> None:
-        """Set the isolation level. A change makes all interests dirty, since each of them may now have changes to
-        report.
-        """
+        """Set the isolation level. A change makes all interests dirty, since each may now have changes to report."""
         if isolation_level != self._isolation_level:
             self._isolation_level = isolation_level
             self.dirty = dict.fromkeys(self.interests.values())
@@ -351,8 +349,8 @@ class FetchSessions:
         return session
 
     def _make_room(self, partitions: int, now: float) -> bool:
-        """Return whether there is room for a session with this many partitions, if necessary after ending other
-        sessions.
+        """Make room for a session with this many partitions, by ending others if allowed. Return whether there is
+        any.
         """
         if partitions > self._max_partitions:
             return False

@@ -83,9 +83,7 @@ class SharedReads:
 
     @property
     def outside_bytes(self) -> int:
-        """The bytes in memory apart from the kept chunks, which are being read, received from other agents, or sent to
-        them.
-        """
+        """The bytes being read, received from other agents or sent to them, in addition to the kept chunks."""
         return self.chunks.bytes_reading + self._zone.bytes_under_way + self._answer_bytes
 
     @property
@@ -93,9 +91,7 @@ class SharedReads:
         return self._promised + self._answers.total
 
     async def bring(self, plan: LoadPlan, buffer: WritableBuffer) -> Brought:
-        """Do as many of the plan's reads as possible through the zone, and put their bytes into `buffer`, which is as
-        long as the plan says.
-        """
+        """Do as many of the plan's reads as possible through the zone, into a `buffer` as long as the plan says."""
         deadline = asyncio.get_running_loop().time() + self._zone.patience
         brought = Brought()
         await asyncio.gather(
@@ -160,9 +156,7 @@ class SharedReads:
     async def _bring(
         self, plan: LoadPlan, at: int, buffer: WritableBuffer, brought: Brought, deadline: float
     ) -> None:
-        """Do one of the plan's reads through the zone. If the range does not arrive before the deadline, it is left to
-        the load.
-        """
+        """Do one of the plan's reads through the zone, or leave it to the load if the deadline passes."""
         read = plan.reads[at]
         if not self.chunks.takes(read.position, read.size):
             return
@@ -222,9 +216,7 @@ class SharedReads:
         return ChunkId(*segment, position // self.chunks.chunk_bytes)
 
     def _refusal(self, request: ReadChunkRequest, is_peer: bool) -> int:
-        """Return the error code for a request that is refused, or NONE. Only agents may request ranges, and only of
-        segments of this cluster.
-        """
+        """Return an error code, or NONE. Only agents may request ranges, and only of segments of this cluster."""
         secret = self._zone.secret
         if not is_peer and not (secret and hmac.compare_digest(request.peer_secret, secret)):
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -18,9 +18,7 @@ from lacuna.wire.layout import ZERO_UUID
 
 
 def on_cluster(*operations: Operation) -> Guard:
-    """Return the guard for an API that requires one of these operations on the cluster. Only the last denial is
-    logged.
-    """
+    """Return a guard that requires one of these operations on the cluster. Only the last denial is logged."""
 
     async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
         last = operations[-1]
@@ -91,9 +89,7 @@ async def split(
 
 
 def joined(responses: Sequence[Any], answered: str) -> Any:
-    """Return the first response, extended by the elements of the others, or None if it is None, which means that the
-    client expects no answer.
-    """
+    """Join the answers' elements, or return None if the first response is None (no answer is expected)."""
     if responses[0] is None:
         return None
     elements = [each for response in responses for each in getattr(response, answered)]

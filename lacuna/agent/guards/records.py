@@ -21,9 +21,7 @@ _MAGIC, _TRANSACTIONAL = 2, 0x10
 
 
 async def produce(rights: Rights, api: AnyApi, call: Call, request: ProduceRequest) -> Any:
-    """Requires Write on each topic and, for transactional batches, on the transactional id. The guard never waits
-    (S12).
-    """
+    """Requires Write on each topic, and on the transactional id for transactional batches. Never waits (S12)."""
     if request.transactional_id is not None and _is_transactional(request):
         kind, name = ResourceType.TRANSACTIONAL_ID, request.transactional_id
         if code := rights.error(Operation.WRITE, kind, name):
@@ -51,9 +49,7 @@ def _is_transactional(request: ProduceRequest) -> bool:
 
 
 async def fetch(rights: Rights, api: AnyApi, call: Call, request: wire.FetchRequest) -> Any:
-    """Requires Read on each topic. The guard passes a permission to the handler, because requests do not name the
-    topics of a session.
-    """
+    """Requires Read on each topic. The handler receives a permission, since a session's topics are not named."""
     return await api.handle(call, request, _permission(rights, call, request))
 
 

@@ -192,9 +192,7 @@ def _created(
 async def delete_topics(
     rights: Rights, api: AnyApi, call: Call, request: wire.DeleteTopicsRequest
 ) -> Any:
-    """Requires Delete on the cluster or each topic. A client learns that a topic does not exist only if it may describe
-    it.
-    """
+    """Requires Delete on the cluster or each topic. Only with Describe does a client learn that a topic is missing."""
     if rights.may_cluster(Operation.DELETE, is_logged=False):
         return await api.handle(call, request)
     by_id = call.version >= _FIRST_DELETE_BY_ID

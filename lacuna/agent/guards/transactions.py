@@ -23,7 +23,7 @@ def _write_error(rights: Rights, transactional_id: str) -> int:
 async def init_producer_id(
     rights: Rights, api: AnyApi, call: Call, request: wire.InitProducerIdRequest
 ) -> Any:
-    """Requires Write on the transactional id or, without one, IdempotentWrite on the cluster or Write on any topic
+    """Requires Write on the transactional id; without one, IdempotentWrite on the cluster or Write on any topic
     (KIP-679).
     """
     code: int = ErrorCode.NONE
@@ -40,9 +40,7 @@ async def init_producer_id(
 async def add_partitions_to_txn(
     rights: Rights, api: AnyApi, call: Call, request: wire.AddPartitionsToTxnRequest
 ) -> Any:
-    """Requires Write on the transactional id and each topic; otherwise, no partition is added. From v4 on, only brokers
-    may send the request.
-    """
+    """Requires Write on the transactional id and all topics. From v4 on, only brokers may send the request."""
     if call.version >= _FIRST_OF_BROKERS:
         if rights.may_cluster(Operation.CLUSTER_ACTION):
             return await api.handle(call, request)

@@ -264,16 +264,12 @@ class _Pass:
         return self.plan.planned_at_ms + self.plan.delete_retention_ms
 
     def _last_failed(self, table: ExtentTable, index: int) -> int:
-        """Return the index of the last of the consecutive extents, from `index` on, whose objects are known to be
-        damaged.
-        """
+        """Return the index of the last extent, in the run that starts at `index`, with a known damaged object."""
         keys = zip(table.lease_ids[index + 1 :], table.sequences[index + 1 :], strict=True)
         return index + sum(1 for _ in takewhile(self.reasons.__contains__, keys))
 
     def _load(self, pieces: Sequence[Piece]) -> list[LiveRange | None]:
-        """Read and check pieces. Return None for pieces whose objects are missing or damaged. Raises
-        ObjectStoreError.
-        """
+        """Read and check pieces. Missing or damaged ones become None. Raises ObjectStoreError."""
         while True:
             intact = [each for each in pieces if segment_of(each) not in self.reasons]
             try:
@@ -419,9 +415,7 @@ class Cleaner:
         return answer.range if answer.HasField("range") else None
 
     async def _swap(self, begun: _Pass, swept: _Swept) -> bool:
-        """Write what remains of a range, and swap it in. Return False if the range's extents have changed in the
-        meantime.
-        """
+        """Write what remains of a range, and swap it in. Return False if the range's extents have changed."""
         assert swept.swap is not None
         partition = begun.plan.partition
         segments, (extents,) = await self._rewriting.write([(partition, swept.runs)])

@@ -131,9 +131,7 @@ class Burial:
         return False
 
     async def _read(self, letters: DeadLetters) -> _Contents | None:
-        """Return the records, or None if the read must be repeated later. Records in a damaged object have neither keys
-        nor values.
-        """
+        """Return the records, without keys and values if an object is damaged, or None to repeat the read later."""
         place = letters.group_id, key_of(letters.partition), letters.first_offset
         view = self._control.partition(*key_of(letters.partition))
         wanted = range(letters.first_offset, letters.end_offset)

@@ -23,9 +23,7 @@ _SHORTEST_SECONDS: Final = 1e-6
 
 
 class Tokens:
-    """A token bucket to which one token is added every `interval` seconds, evenly, up to `burst`. Times are in
-    seconds.
-    """
+    """A bucket that gains one token every `interval` seconds, evenly, up to `burst`. Times are in seconds."""
 
     __slots__ = ("_at", "_burst", "_level", "interval")
 

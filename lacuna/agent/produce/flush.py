@@ -260,9 +260,7 @@ class Flusher:
             self._beside = loop.call_at(self._beside_at, self._begin_beside)
 
     def _wait(self) -> float:
-        """Return how long, in seconds, the queued batches must wait for more to arrive, regardless of flushes in
-        flight.
-        """
+        """Return how many seconds the queued batches must wait for more, apart from flushes in flight."""
         if self.hot.takes(self._buffer.queued_bytes):
             return 0.0
         if self.budget is not None:
@@ -446,9 +444,7 @@ class Flusher:
         return segment_key(self._lease.cluster_id, segment_id)
 
     async def _commit(self, flight: Flight, written: WrittenSegment) -> Verdict | None:
-        """Commit the batches that have not failed in the meantime, and settle them. Return a Verdict if all batches
-        failed.
-        """
+        """Commit and settle the batches that have not failed by now. Return a Verdict if all have failed."""
         if not flight.has_lease_of_previous():
             # Under another lease, this flush may be accepted although the previous one is refused.
             await flight.is_first()
@@ -524,9 +520,7 @@ class Flusher:
         return await self._commit(flight, written)
 
     def _heard(self, flight: Flight, batch: PendingBatch, verdict: Verdict) -> Verdict:
-        """Record the outcome of a batch. Return its verdict, or a different one if the client may send the batch
-        again.
-        """
+        """Record a batch's outcome. Return its verdict, or a different one if the client may send it again."""
         code = verdict.error_code
         if code == ErrorCode.NONE:
             self._moves.went_on(batch)

@@ -171,9 +171,7 @@ class ProduceService:
             self._early_requests -= 1
 
     async def _submit(self, batches: list[PendingBatch]) -> None:
-        """Queue batches immediately, unless one of them needs a thread (for a check or compression) or must wait for
-        another batch (S12).
-        """
+        """Queue batches now, unless one must wait for a check, compression or another batch (S12)."""
         ready: list[PendingBatch] = []
         place = Place()
         for batch in batches:
@@ -195,9 +193,7 @@ class ProduceService:
         )
 
     async def _submit_later(self, place: Place) -> None:
-        """Queue batches after those ahead of them. They are recompressed only then, since this may take a lot of
-        memory.
-        """
+        """Queue batches after those ahead of them. To save memory, they are recompressed only then."""
         try:
             await place.is_first()
             for batch in place.batches:
@@ -245,9 +241,7 @@ class ProduceService:
             batch.settle(verdict)
 
     async def _join_refused(self, intake: _Intake) -> None:
-        """Let the partitions of rejected batches join their transaction. If that fails, the answer reports the
-        resulting error.
-        """
+        """Let the partitions of rejected batches join their transaction. If that fails, answer with its error."""
         transactional_id = intake.request.transactional_id or ""
         code = await join_all(self.control, transactional_id, list(intake.joins.values()))
         if not code:

@@ -20,9 +20,7 @@ _PERCENT: Final = 100.0
 
 
 def is_counted(peer: Peer, quota: str | None) -> bool:
-    """Return whether a request of an API with this `Api.quota` counts, which is not the case before its client
-    authenticates.
-    """
+    """Return whether a request counts. It does if its API uses a quota and its client has authenticated."""
     return quota is not None and peer.session.has_authenticated
 
 
@@ -38,9 +36,7 @@ def owed(quotas: Quotas, peer: Peer, quota: str | None, now: float) -> float:
 def spend_bytes(
     quotas: Quotas, peer: Peer, quota: str | None, size: int, body: Sequence[Buffer], now: float
 ) -> float:
-    """Count the bytes of a request or its answer if the quota covers them, and return how long the client must wait, in
-    seconds.
-    """
+    """Count the bytes of a request or its answer if the quota covers them. Return the client's wait in seconds."""
     if quota == PRODUCED:
         used = size
     elif quota == CONSUMED:

@@ -132,9 +132,7 @@ class Access:
         return b"" if self.peers is None else self.peers.secret
 
     def check_users(self) -> None:
-        """Raise UserError if no client could log in, not even to add users. The control plane's users must already be
-        known.
-        """
+        """Raise UserError if no client could log in, even to add users. The control plane's users must be known."""
         is_open = any(not each.protocol.has_sasl for each in self._listeners)
         if is_open or self._users is None or self._users or _OAUTHBEARER in self._mechanisms:
             return
@@ -148,9 +146,7 @@ class Access:
         return self._users is not None and self._users.is_of_file(user)
 
     def to_peers(self, now: float) -> ClientSecurity:
-        """Return how this agent connects to others at `now` (loop time), assuming that their first listeners match its
-        own.
-        """
+        """Return how to connect to other agents at `now` (loop time), if their first listener is like this one's."""
         protocol = self._first.protocol
         return ClientSecurity(
             protocol=protocol.value,
@@ -193,9 +189,7 @@ class Access:
             _warn_of(listener, self.settings)
 
     def session(self, listener: Listener, certificate: bytes | None = None) -> Authentication:
-        """Return the session for a new connection, given the client's certificate in DER, if any. Raises
-        UnknownSubject.
-        """
+        """Return the session for a new connection. `certificate` is in DER. Raises UnknownSubject."""
         principal = ANONYMOUS
         if certificate is not None and not listener.protocol.has_sasl:
             principal = self._of_certificate(certificate)

@@ -63,9 +63,7 @@ class Authentication:
         longest_ms: int = 0,
         principal: Principal = ANONYMOUS,
     ) -> None:
-        """`principal` comes from a client certificate. `longest_ms` is connections.max.reauth.ms, where 0 means no
-        limit.
-        """
+        """`principal` is from a client certificate. `longest_ms` is connections.max.reauth.ms; 0 means no limit."""
         self.listener = listener
         self.principal = principal
         self._clock = clock
@@ -89,9 +87,7 @@ class Authentication:
         self.is_over = False
 
     def admits(self, api_key: int) -> bool:
-        """Return whether a request may be served before the client has authenticated. Only needed if `is_open` is
-        false.
-        """
+        """Return whether a request may be served while `is_open` is false."""
         if api_key in _TO_AUTHENTICATE:
             return True
         return self.has_authenticated and not self.has_expired

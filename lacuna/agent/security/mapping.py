@@ -60,9 +60,7 @@ class PrincipalRules:
 
 
 def _filled_in(template: str, match: "re.Match[str]") -> str:
-    """Expand a replacement in the syntax of Java's regular expressions, where $1 is a group and a backslash escapes a
-    character.
-    """
+    """Expand a replacement as in Java, where $1 is a group and a backslash escapes a character."""
 
     def part(found: "re.Match[str]") -> str:
         if found["escaped"] is not None:
