@@ -44,13 +44,14 @@ class Aside:
 
     def _step_aside(self) -> None:
         log.warning(
-            "another control plane leads and cannot be reached from here: this agent serves no "
-            "clients until that control plane ends"
+            "the control plane that now leads cannot be reached from here: this agent will serve "
+            "no clients until that control plane stops"
         )
         self._server.suspend()
         # The clients may repeat their requests at other agents before this agent has a session again.
         self._control.give_up_unsent(
-            "clients were disconnected, because another control plane leads"
+            "clients were disconnected, because this agent cannot reach the control plane that "
+            "now leads"
         )
 
     async def _come_back(self) -> None:

@@ -221,8 +221,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         if passed > seconds and arrived < _SLOWEST * passed and self._flow.is_stalled:
             self.close_malformed(
                 FrameError(
-                    f"{arrived} bytes of a frame arrived in {passed:.0f} s, and other clients wait "
-                    "for the memory"
+                    f"only {arrived} bytes of a request arrived in {passed:.0f} s, while other "
+                    "clients are waiting for memory"
                 )
             )
             self.abort()

@@ -184,14 +184,14 @@ class FrameReader:
         if self.has_tokens:
             return RequestFrame(SASL_AUTHENTICATE_KEY, 0, 0, "", NO_HEADER, data, len(data))
         if len(data) < _HEADER.size:
-            raise FrameError(f"a frame of {len(data)} bytes has no room for a request header")
+            raise FrameError(f"a frame of {len(data)} bytes is too short for a request header")
         api_key, api_version, correlation_id, id_size = _HEADER.unpack_from(data)
         if not self._is_known(api_key, api_version):
             raise FrameError(f"API {api_key} version {api_version} is not served")
         position = _HEADER.size + max(id_size, 0)
         if id_size < -1 or position > len(data):
             raise FrameError(
-                f"a client id of {id_size} bytes does not fit its frame of {len(data)}"
+                f"a client id of {id_size} bytes does not fit into its frame of {len(data)} bytes"
             )
         client_id = str(data[_HEADER.size : position], "utf-8", "replace")
         header_version = request_header_version(api_key, api_version)

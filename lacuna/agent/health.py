@@ -40,8 +40,8 @@ def why_not_ready(context: AgentContext) -> str:
         return "the agent has no session with the control plane"
     if context.lease.lease_id in cluster.hidden_lease_ids:
         return (
-            "clients are sent to other agents, because the agent is stopping or until its "
-            "session is back"
+            "clients are being sent to other agents, because the agent is stopping or was cut "
+            "off from the control plane"
         )
     if why := context.produce.flusher.why_store_fails():
         return f"records cannot be stored: {why}"
@@ -90,8 +90,8 @@ def weaknesses(context: AgentContext, whereabouts: Whereabouts) -> Iterator[str]
     for each in reachable:
         if not each.protocol.has_tls:
             yield (
-                f"other machines reach the listener {each.name} at {each.host} without encryption: "
-                "use SSL or SASL_SSL"
+                f"the listener {each.name} accepts unencrypted connections from other machines at "
+                f"{each.host}: use SSL or SASL_SSL"
             )
     if reachable and context.access.authorizer is None:
         yield "every client that can connect may do everything: start the agents with --authorizer"

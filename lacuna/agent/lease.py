@@ -90,7 +90,7 @@ class AgentLease:
     def next_segment_id(self, *, is_hot: bool = False) -> SegmentId:
         """Return a segment id that has never been used. Raises NoLeaseError."""
         if self.lease_id == NO_LEASE:
-            raise NoLeaseError("the agent has no lease from the control plane at the moment")
+            raise NoLeaseError("the agent currently has no lease from the control plane")
         self._sequence += 1
         return SegmentId(hot_lease(self.lease_id) if is_hot else self.lease_id, self._sequence)
 
@@ -153,7 +153,7 @@ class AgentLease:
                 await self._control.call(command)
         except TimeoutError:
             log.info(
-                "the lease will expire by itself, since no control plane took it back within %g s",
+                "the lease could not be released within %g s, so it will expire by itself",
                 seconds,
             )
         except (ControlPlaneUnavailable, CommandRefused) as error:

@@ -53,7 +53,8 @@ def pieces_of(api: Api[Any, Any], request: Any, count: int) -> Pieces | None:
 def _check(count: int, most: int) -> None:
     if count > most:
         raise MalformedRequest(
-            f"more than {most} of the request's elements belong together; send at most that many"
+            f"the request has more than {most} elements that cannot be handled separately; send "
+            "at most that many"
         )
 
 

@@ -98,7 +98,7 @@ def _check_altered(
         if config.value is None and is_set:
             return invalid, f"Null value not supported for : {shorten(config.name)}"
     if kind == BROKER and not _BROKER_ID.fullmatch(name):
-        return invalid, f"The name of a broker is its id, not {shorten(name)!r}"
+        return invalid, f"A broker's name must be its id, not {shorten(name)!r}"
     if kind == TOPIC and not is_legal(name):
         return ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {shorten(name)!r}"
     return None
@@ -147,9 +147,9 @@ async def _alter_brokers(
     ]
     if fixed:
         return ErrorCode.INVALID_REQUEST, (
-            f"Cannot update these configs dynamically: {shorten(', '.join(fixed))}. Change them on "
-            "the agent's command line or in its config file if DescribeConfigs of a broker lists "
-            "them; otherwise, they have no meaning here."
+            f"Cannot update these configs dynamically: {shorten(', '.join(fixed))}. If "
+            "DescribeConfigs lists them for a broker, change them on the agent's command line or "
+            "in its config file; otherwise, they do not exist here."
         )
     if not broker and any(each.name == CORDONED for each in changes):
         return (
@@ -162,7 +162,7 @@ async def _alter_brokers(
     ):
         return (
             ErrorCode.INVALID_REQUEST,
-            f"There is no broker {broker}: Metadata lists the live brokers.",
+            f"Broker {broker} does not exist. Metadata lists the live brokers.",
         )
     before = of_broker(cluster.security.configs, broker)
     after: dict[str, str] = {} if replaces_all else dict(before)

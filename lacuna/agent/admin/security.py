@@ -56,7 +56,7 @@ def problem_of(acl: AclEntry) -> str:
     try:
         parse_principal(acl.principal)
     except ValueError:
-        return "Invalid principal: write a type and a name, such as User:alice"
+        return "Invalid principal: specify a type and a name, such as User:alice"
     if not acl.host:
         return "Invalid empty host"
     if max(len(acl.resource_name), len(acl.principal), len(acl.host)) > _MOST_OF_TEXT:

@@ -61,7 +61,7 @@ async def handle(call: Call, request: AskControlRequest) -> AskControlResponse:
     if answer.ByteSize() > _MOST_BYTES:
         return _refused(
             ErrorCode.INVALID_REQUEST,
-            f"the answer has more than {_MOST_BYTES >> 20} MiB: ask the control plane itself with --control",
+            f"the answer exceeds {_MOST_BYTES >> 20} MiB: query the control plane directly with --control",
         )
     return AskControlResponse(answer=answer.SerializeToString())
 
@@ -109,7 +109,9 @@ async def _cluster(call: Call) -> ClusterDelta:
 
 async def _reply(call: Call, command: Command) -> Reply:
     if command.WhichOneof("verb") not in QUESTIONS:
-        message = "agents pass only questions to the control plane: give its address with --control"
+        message = (
+            "agents pass only queries to the control plane: connect to it directly with --control"
+        )
         failure = Failure(error_code=ErrorCode.INVALID_REQUEST, message=message)
         return Reply(command_id=command.command_id, failure=failure)
     asked, reply = Command(), Reply()

@@ -130,5 +130,5 @@ API = Api(
     guard=guard,
     pieces=(Pieces(("transactions",), ("results_by_transaction",)),),
     moved=ErrorCode.NOT_COORDINATOR,
-    notes="also serves v4 and v5, Kafka's form between brokers",
+    notes="also serves v4 and v5, which Kafka's brokers send to each other",
 )

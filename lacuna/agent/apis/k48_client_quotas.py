@@ -69,7 +69,7 @@ def _invalid(components: Sequence[wire.ComponentData]) -> tuple[int, str]:
                 ErrorCode.INVALID_REQUEST,
                 "Request specified MATCH_TYPE_EXACT, but did not specify a match."
                 if component.match_type == _EXACT
-                else "Give a match only with MATCH_TYPE_EXACT.",
+                else "Specify a match only with MATCH_TYPE_EXACT.",
             )
     if IP in kinds and {USER, CLIENT} & set(kinds):
         return (

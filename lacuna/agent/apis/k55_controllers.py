@@ -134,8 +134,8 @@ async def unregister(
         return wire.UnregisterBrokerResponse(
             error_code=ErrorCode.INVALID_REQUEST,
             error_message=(
-                f"Agent {request.broker_id} is running. Stop it; it leaves the cluster when its "
-                "lease expires."
+                f"Agent {request.broker_id} is running. Stop it, and it will leave the cluster "
+                "when its lease expires."
             ),
         )
     return wire.UnregisterBrokerResponse(
@@ -158,7 +158,7 @@ APIS = (
         handle=update,
         guard=on_cluster(Operation.ALTER),
         unavailable=ErrorCode.NOT_CONTROLLER,
-        notes="features keep their levels; another level returns INVALID_UPDATE_VERSION",
+        notes="features keep their levels; any other level returns INVALID_UPDATE_VERSION",
     ),
     Api(
         request=wire.UNREGISTER_BROKER_REQUEST,

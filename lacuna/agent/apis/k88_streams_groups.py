@@ -455,6 +455,6 @@ APIS = (
         guard=on_group(Operation.READ),
         most_whole=50_000,
         moved=ErrorCode.NOT_COORDINATOR,
-        notes="keeps descriptions of topologies (KIP-1331), without a plugin",
+        notes="stores topology descriptions (KIP-1331) without a plugin",
     ),
 )

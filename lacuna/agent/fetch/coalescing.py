@@ -53,7 +53,7 @@ def coalesced(group: Sequence[Span]) -> tuple[ReadBuffer, WalkedBatches]:
         return data, walk_stored(data, base_offset, False)
     except (RecordsError, ValueError) as error:
         raise ExtentCorruptError(
-            f"offsets from {base_offset} on cannot be coalesced: {error}"
+            f"the batches that start at offset {base_offset} cannot be coalesced: {error}"
         ) from error
 
 

@@ -282,7 +282,7 @@ class _Line(asyncio.BufferedProtocol):
             return
         try:
             if self._answer is None:
-                raise NoAnswerError("the other agent sent data without a request")
+                raise NoAnswerError("it sent data that was not requested")
             body = self._frames.take(self._data)
         except NoAnswerError as error:
             self.close(PeerError(str(error)))

@@ -134,8 +134,8 @@ class SharedReads:
             if giver is None:
                 self.chunks.forget(self._chunk(segment, read.position))
             log.error(
-                "object %r: %d bytes at position %d were damaged when %s, and intact when this "
-                "agent read them from the bucket again",
+                "object %r: %d bytes at position %d were damaged when %s, but intact when this "
+                "agent read them from the bucket",
                 read.key,
                 read.size,
                 read.position,

@@ -92,8 +92,8 @@ class Zone:
         except PeerError as error:
             if self._answers(agent):
                 log.warning(
-                    "a request for shared reads to agent %d at %s:%d failed because %s; no "
-                    "further request goes to it for %g s",
+                    "agent %d at %s:%d could not share a read, because %s; it gets no more "
+                    "requests for %g s",
                     agent.node_id,
                     agent.host,
                     agent.port,

@@ -92,7 +92,9 @@ class Collector:
             try:
                 uncommitted += await self._sweep(lease_id)
             except NotDeletedError as error:
-                self.leases_set_aside.add(lease_id, f"the remains of lease {lease_id}", error, now)
+                self.leases_set_aside.add(
+                    lease_id, f"the uncommitted segments of lease {lease_id}", error, now
+                )
                 failures.append(error)
             else:
                 self.leases_set_aside.discard(lease_id)
@@ -151,7 +153,7 @@ class Collector:
             try:
                 _, segment_id = parse_segment_key(info.key)
             except InvalidPathError:
-                log.warning("%s is not a segment of Lacuna, so it is not deleted", info.key)
+                log.warning("%s is not a Lacuna segment, so it is not deleted", info.key)
                 continue
             found.append(SegmentId(lease_id=segment_id.lease_id, sequence=segment_id.sequence))
         return found

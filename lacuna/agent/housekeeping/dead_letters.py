@@ -236,7 +236,7 @@ class _Writing:
             elif contents[first] != _EMPTY:
                 yield from self._batches(first, end, {first: _EMPTY})
             else:
-                log.error("the dead letter of offset %d cannot be written: %s", first, error)
+                log.error("the dead letter for offset %d cannot be written: %s", first, error)
                 yield _without(letters, _UNWRITABLE)
 
     def _batch(self, offsets: list[int], contents: _Contents) -> PendingBatch:

@@ -61,13 +61,14 @@ class MergeSettings:
     max_bytes: int = setting(
         "merge.max.bytes",
         64 * MEBIBYTE,
-        "The approximate maximum number of live bytes that one merge reads and writes. It holds them in memory twice.",
+        "The approximate maximum number of live bytes in one merge, which holds them in memory twice.",
         least=1,
     )
     small_bytes: int = setting(
         "merge.small.bytes",
         256 << 10,
-        "Extents smaller than this may be merged. An extent that was already merged must be smaller than half of it.",
+        "Extents smaller than this may be merged. An extent that is itself the result of a merge must be smaller "
+        "than half of this.",
     )
     min_extents: int = setting(
         "merge.min.extents",

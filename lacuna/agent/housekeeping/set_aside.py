@@ -36,7 +36,7 @@ class SetAside(Generic[T]):
         self._items[item] = (now + pause, pause)
         if len(self._items) > _MOST:
             del self._items[next(iter(self._items))]
-        log.error("%s leaves %s alone for %d s: %s", self._job, what, pause, error)
+        log.error("%s will not retry %s for %d s: %s", self._job, what, pause, error)
 
     def discard(self, item: T) -> None:
         self._items.pop(item, None)

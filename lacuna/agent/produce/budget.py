@@ -126,8 +126,8 @@ class RequestBudget:
         )
         if wanted > longest:
             log.warning(
-                "requests.budget is $%d a month, which pays for a flush each %.1f s with %d agent processes: "
-                "a flush never waits longer than %g s, so flushes will cost more; raise the budget or run fewer "
+                "requests.budget ($%d a month) pays for only one flush every %.1f s with %d agent processes, but a "
+                "flush never waits longer than %g s, so flushes will exceed the budget; raise it or run fewer "
                 "processes",
                 self._settings.requests_budget,
                 wanted,

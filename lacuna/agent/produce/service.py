@@ -268,8 +268,8 @@ class ProduceService:
             return failed(asked.index_, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if source := known.configs.get(MIRROR_SOURCE):
             message = (
-                f"Cannot append to topic {known.name}, which mirrors {source}: `lacuna import promote "
-                f"{known.name}` ends that."
+                f"Cannot append to topic {known.name}, which mirrors {source}: run `lacuna import promote "
+                f"{known.name}` to end the mirroring."
             )
             return failed(asked.index_, ErrorCode.POLICY_VIOLATION, message)
         records = asked.records if asked.records is not None else _NOTHING

@@ -79,8 +79,8 @@ class Access:
         encrypted = [str(each) for each in listeners if each.protocol.has_tls]
         if encrypted and not self.settings.names_certificate():
             raise UserError(
-                f"{encrypted[0]} needs a certificate: name its PEM files with --tls-cert and --tls-key, or a PKCS#12 "
-                "file in ssl.keystore.location"
+                f"{encrypted[0]} needs a certificate: specify its PEM files with --tls-cert and --tls-key, or a "
+                "PKCS#12 file with ssl.keystore.location"
             )
         if (given := self.settings.of_tls()) and not encrypted:
             raise UserError(
@@ -94,7 +94,7 @@ class Access:
         has_sasl = any(each.protocol.has_sasl for each in listeners)
         if self.settings.names_issuer() and not (has_sasl and _OAUTHBEARER in wanted):
             raise UserError(
-                "settings of OAUTHBEARER are given, but it is not in use: add it to "
+                "OAUTHBEARER settings are given, but OAUTHBEARER is not in use: add it to "
                 "sasl.enabled.mechanisms, and add a listener with SASL"
             )
         if not has_sasl and (given := self.settings.of_sasl()):
@@ -137,8 +137,8 @@ class Access:
         if is_open or self._users is None or self._users or _OAUTHBEARER in self._mechanisms:
             return
         raise UserError(
-            f"{self._first} asks for a user and a password, but there are no users, so no client "
-            "could log in: name a file of the first users with --users-file, with lines such as "
+            f"{self._first} requires a user and a password, but there are no users, so no client "
+            "could log in: specify a file of initial users with --users-file, with lines such as "
             'admin = "file:/run/secrets/admin"'
         )
 
@@ -161,7 +161,7 @@ class Access:
             if settings.oauth_jwks:
                 raise UserError(
                     "sasl.oauthbearer.unsecured accepts unsigned tokens, but "
-                    "sasl.oauthbearer.jwks.endpoint.url names keys to check signatures with: set "
+                    "sasl.oauthbearer.jwks.endpoint.url names keys for checking signatures: set "
                     "only one of them"
                 )
             log.warning(

@@ -102,7 +102,7 @@ def parse_listeners(
 def _entry(text: str) -> tuple[str, str, int]:
     name, separator, address = text.strip().rpartition("://")
     if separator and not _NAME.fullmatch(name):
-        raise UserError(f"{text.strip()!r} is not a listener: write NAME://HOST:PORT")
+        raise UserError(f"{text.strip()!r} is not a listener: use the form NAME://HOST:PORT")
     return (name.upper() if separator else DEFAULT_NAME, *parse_address(address))
 
 

@@ -30,8 +30,8 @@ class PrincipalRules:
             match = _RULE.match(text, position)
             if match is None or match.end() == position:
                 raise MappingRulesError(
-                    f"ssl.principal.mapping.rules cannot be parsed from {text[position:][:60]!r} "
-                    "on: write RULE:pattern/replacement/[L|U] or DEFAULT, separated by commas"
+                    f"ssl.principal.mapping.rules cannot be parsed at {text[position:][:60]!r}: "
+                    "specify RULE:pattern/replacement/[L|U] or DEFAULT, separated by commas"
                 )
             self._rules.append(None if match["default"] else self._rule(match))
             position = match.end()

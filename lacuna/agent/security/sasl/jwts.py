@@ -82,7 +82,7 @@ class Claims:
         self._check_scope(claims.get(self._scope))
         name = claims.get(self._sub)
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
-            raise TokenRefused(f"the token has no name in its claim {self._sub}")
+            raise TokenRefused(f"the token's claim {self._sub} does not contain a name")
         if len(name) > _MOST_NAME:
             raise TokenRefused("the name in the token is too long")
         return Authenticated(Principal(USER, name), int((expires + self._skew) * 1000))
@@ -93,7 +93,7 @@ class Claims:
         if value is None and not is_required:
             return 0
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise TokenRefused(f"the token has no time in its claim {name}")
+            raise TokenRefused(f"the token's claim {name} does not contain a time")
         if not 0 <= value <= _LATEST_SECONDS or not math.isfinite(value):
             raise TokenRefused(f"the time in the claim {name} is out of range")
         return value

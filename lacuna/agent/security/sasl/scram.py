@@ -123,7 +123,7 @@ class ScramExchange:
         except binascii.Error as error:
             raise AuthenticationFailed("its SCRAM proof is not Base64") from error
         if len(proof) != len(signature):
-            raise AuthenticationFailed("its SCRAM proof has a wrong length")
+            raise AuthenticationFailed("its SCRAM proof has the wrong length")
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         key = hashlib.new(name, client_key).digest()
         is_right = hmac.compare_digest(key, self._verifier.stored_key)

@@ -163,6 +163,6 @@ def read_users(path: Path) -> dict[str, bytes]:
     users = {}
     for name, reference in found.items():
         if not isinstance(reference, str):
-            raise UserError(f'{path}: write each user as NAME = "file:PATH"')
+            raise UserError(f'{path}: specify each user as NAME = "file:PATH"')
         users[name] = read_secret(reference, f"{path}: the password of {name}")
     return users
