@@ -32,7 +32,7 @@ log = logging.getLogger("lacuna.agent")
 
 #: The time within which a busy client sends its next request, unless it has moved to another agent.
 _PAUSE_SECONDS: Final = 1.0
-#: A request that arrives more slowly than this, in bytes a second, keeps others waiting for memory.
+#: The slowest rate, in bytes per second, at which a request may arrive while others wait for memory.
 _SLOWEST: Final = 64 << 10
 
 _OPEN: Final = State.OPEN  # members of an Enum are slow to look up in Python 3.11
@@ -97,7 +97,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._may_write = True
         self._muted: asyncio.TimerHandle | None = None
         self._closed: asyncio.Event = asyncio.Event()
-        #: When the partially received frame began.
+        #: When the incomplete frame began to arrive.
         self._part_began = 0.0
         self.last_active = 0.0
 
@@ -334,7 +334,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.last_active = self._loop.time()
 
     def _forget(self) -> None:
-        # A client's authentication tokens may be large, and these objects refer to each other.
+        # A client's authentication tokens may be large, and reference cycles would keep them in memory.
         session = self._serving.peer.session
         session.on_step = _nothing
         session.abandon()

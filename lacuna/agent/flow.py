@@ -44,7 +44,7 @@ class FlowControl:
         self._reading = Reading.ON
         self._bytes = 0
         self._incoming = 0
-        #: Requests that were read and have not been answered yet.
+        #: Requests that have been read but not answered.
         self.requests = 0
 
     @property

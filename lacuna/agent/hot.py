@@ -37,7 +37,7 @@ from lacuna.logstore.segments.hot import is_hot
 from lacuna.logstore.segments.paths import InvalidPathError
 
 _KEPT_BYTES: Final = 64 * MEBIBYTE
-#: The maximum number of segments for which the reason why they could not be fetched is remembered.
+#: How many segments that could not be fetched are remembered, each with the reason.
 _MOST_FAILURES: Final = 10_000
 
 

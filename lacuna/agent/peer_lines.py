@@ -14,8 +14,8 @@ from lacuna.agent.lease import AgentLease
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 
-#: After this time, the control plane's information is better. It hides an agent that has gone, and lists an agent that
-#: only this agent cannot reach.
+#: After this time, the control plane's information is more reliable: it hides an agent that has gone, and lists one
+#: that only this agent cannot reach.
 _DOUBT_SECONDS: Final = 3.0
 _PAUSE_SECONDS: Final = 1.0
 

@@ -19,7 +19,7 @@ CLOSING_EPOCH: Final = -1
 _LARGEST_EPOCH: Final = 2**31 - 1
 #: Kafka's group.share.max.share.sessions.
 MOST_SESSIONS: Final = 2_000
-#: A session that was silent for this long makes room for a new one.
+#: A session that has been silent for this long makes room for a new one.
 _SILENT_SECONDS: Final = 120.0
 
 

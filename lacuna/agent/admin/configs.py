@@ -234,7 +234,7 @@ def _topic_defaults() -> Iterable[ShownConfig]:
         if topic_config not in _OF_TOPICS_ALONE:
             yield _default(name, config.type, config.default, config.documentation)
             continue
-        # Kafka shows no default, because it comes from a config in hours or there is none.
+        # Kafka shows no default for these: they have none, or it comes from a config in hours.
         yield ShownConfig(
             name=name,
             value=None,

@@ -14,9 +14,10 @@ from typing import Final, NamedTuple
 from lacuna.agent.hot import Holding, nothing_held
 from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError, ShortReadError
 
-# The length of a long range of a chunk, and the extra bytes read beyond a chunk's end: a piece may begin in a chunk and
-# end in the next one. Pieces are at most 1 MiB unless a single batch is larger.
+# A range of at least 1/_LONG of a chunk is long.
 _LONG: Final = 16
+# A whole chunk is read together with 1/_BEYOND of its size after its end, since a piece may end in the next chunk. Pieces
+# are at most 1 MiB unless a single batch is larger.
 _BEYOND: Final = 8
 
 # The maximum number of reads under way or waiting for their turn.

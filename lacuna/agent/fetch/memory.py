@@ -13,7 +13,7 @@ from typing import Final
 from lacuna.agent.fetch.buffers import Departures, ReadBuffer
 from lacuna.logstore.objects.reading import grow
 
-# Parts of the region begin and end at multiples of this, since smaller unused ranges help no other read.
+# Parts of the region begin and end at multiples of this, since smaller free ranges would be useless.
 _GRAIN_BYTES: Final = 4096
 # Smaller buffers come from the process's heap, which reuses small pieces itself.
 _LEAST_BYTES: Final = 32 * _GRAIN_BYTES

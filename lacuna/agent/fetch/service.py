@@ -39,7 +39,7 @@ from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, PartitionDat
 
 log = logging.getLogger("lacuna.agent.fetch")
 
-# The size that an answer may have regardless of other answers that are waiting for their clients.
+# The size that an answer may always have, however many answers are waiting for their clients.
 SMALLEST_ANSWER_BYTES: Final = 256 << 10
 
 

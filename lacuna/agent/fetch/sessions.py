@@ -26,8 +26,8 @@ _FIRST_TOPIC_ID: Final = 13
 _MAX_EPOCH: Final = 2**31 - 1
 _MAX_SESSION_ID: Final = 2**31 - 1
 
-#: A session that was unused for this long makes room for any other, and a session that began this long ago makes room
-#: for a larger one (min.incremental.fetch.session.eviction.ms in Kafka).
+#: A session that has been unused for this long makes room for any other; one that began this long ago makes room for a
+#: larger one (min.incremental.fetch.session.eviction.ms in Kafka).
 EVICTION_SECONDS: Final = 120.0
 #: The number of least recently used sessions that are examined to find one with few partitions.
 _MOST_COMPARED: Final = 128

@@ -64,8 +64,8 @@ from lacuna.logstore.segments.writer import WrittenSegment, write_segment
 
 log = logging.getLogger("lacuna.agent.produce")
 
-# A client writes the requests in one burst about ten microseconds apart. A flush waits for no more than this number of
-# iterations.
+# A client writes the requests of a burst about ten microseconds apart. A flush waits for at most this many iterations
+# of the event loop.
 _MAX_ITERATIONS = 8
 _FIRST_RETRY_SECONDS = 0.05
 #: While other flushes are in flight, a hot flush begins this long after the last one. Most appends to a disk are
@@ -117,10 +117,9 @@ class FlushMetrics:
     on_flush: Callable[[FlushSeen], None] | None = None
 
 
-#: How long a store must have failed before it is considered failing, so that a single lost request has no effect; and
-#: how long after its last failure it is still considered failing although other segments were written, since a full
-#: disk still accepts small segments.
+#: How long a store must fail before it counts as failing, so that a single lost request has no effect.
 _FAILED_SECONDS: Final = 5.0
+#: How long it still counts as failing after its last failure, since a full disk still accepts small segments.
 _FAILING_SECONDS: Final = 30.0
 
 
@@ -357,7 +356,7 @@ class Flusher:
             put = perf_counter() if on_flush is not None else 0.0
             await flight.turn()
             failure = await self._outcome(flight, written)
-            # If this one failed, the next one must not go on while an earlier one is undecided.
+            # Even if this flush has failed, the next one must wait until all earlier ones are decided.
             await flight.is_first()
         finally:
             if failure is not None:
@@ -599,7 +598,7 @@ class Flusher:
             batch.settle(verdict)
         for other in self._flights:
             if other is not flight:
-                # It may be committed if this flush is, whose outcome is unknown in this case.
+                # Its commit may succeed if the commit of this flush did, which is unknown.
                 later = MAYBE_PERSISTED if other.sent.done() else NOT_PERSISTED
                 for batch in other.batches:
                     if batch.producer_key in failed:

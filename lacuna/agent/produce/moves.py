@@ -26,7 +26,7 @@ from lacuna.controlplane.shared.batches import FLAG_FOLLOWS
 # The longest time that clients take to notice a change: metadata.max.age.ms and similar configs are five minutes.
 _HEARING_SECONDS: Final = 300.0
 _MAX_PRODUCERS: Final = 10_000
-# A client that was idle for a day most likely has nothing in flight, since a commit takes less time than this.
+# A client that has been idle for a day most likely has nothing in flight, since a commit takes less time than this.
 _IDLE_SECONDS: Final = 1.0
 
 

@@ -14,14 +14,14 @@ from lacuna.controlplane.shared.security import Entity, Security
 
 #: The share that is assumed before the control plane has assigned this agent's share.
 FIRST_SHARE: Final = 0.25
-#: A client waits longer than this only if it would have to do so even if this agent's share were the whole quota, since
-#: shares may grow. It still owes the rest afterwards.
+#: The longest wait, unless it would be longer even if this agent's share were the whole quota, since shares may grow.
+#: The client still owes the rest afterwards.
 LONGEST_SECONDS: Final = 10.0
 #: Kafka's bound for request_percentage: use beyond one second's worth is forgiven.
 _DEEPEST_SECONDS: Final = {REQUESTS: 1.0}
 #: The shortest wait that an answer can express; shorter ones are ignored.
 _SHORTEST_SECONDS: Final = 0.001
-#: A bucket that was unused for this long is dropped once it is full.
+#: A bucket that has been unused for this long is dropped once it is full.
 _IDLE_SECONDS: Final = 5.0
 _MOST_BUCKETS: Final = 10_000
 

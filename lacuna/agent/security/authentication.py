@@ -77,7 +77,7 @@ class Authentication:
         self.sends_tokens = False
         #: The mechanism that the client chose last, or "".
         self.mechanism = ""
-        #: Whether it authenticated with a delegation token.
+        #: Whether the client authenticated with a delegation token.
         self.is_token = False
         #: Until when (wall clock, ms) requests are served, or None.
         self.expiry_ms: int | None = None

@@ -16,7 +16,7 @@ from lacuna.base.sasl import Credentials, scram_exchange
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.principal import Principal
 
-#: Another agent of the cluster. No user can be one, since users have another type.
+#: The principal of the other agents. No user can have it, since users have a different principal type.
 PEER: Final = Principal("Agent", "peer")
 #: The mechanism is enabled wherever there is SASL, and is not announced to clients.
 PEER_MECHANISM: Final = "LACUNA-PEER"

@@ -5,8 +5,8 @@ from typing import Final, NamedTuple, Protocol
 
 from lacuna.controlplane.shared.principal import Principal
 
-#: Longer tokens, and longer requests of a client that has not authenticated, are rejected; in bytes. The default of
-#: Kafka's sasl.server.max.receive.size.
+#: The maximum size, in bytes, of a token and of a request from a client that has not authenticated. This is the default
+#: of Kafka's sasl.server.max.receive.size.
 MOST_TOKEN_BYTES: Final = 512 * 1024
 #: The maximum size of a SCRAM or PLAIN token in bytes. Only OAUTHBEARER tokens are large.
 MOST_PASSWORD_TOKEN_BYTES: Final = 8 * 1024
