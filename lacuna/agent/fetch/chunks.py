@@ -16,7 +16,7 @@ from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError, ShortRe
 
 # A range of at least 1/_LONG of a chunk is long.
 _LONG: Final = 16
-# A whole chunk is read together with 1/_BEYOND of its size after its end, since a piece may end in the next chunk. Pieces
+# A whole chunk is read with 1/_BEYOND of its size beyond its end, since a piece may end in the next chunk. Pieces
 # are at most 1 MiB unless a single batch is larger.
 _BEYOND: Final = 8
 
