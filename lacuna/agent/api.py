@@ -17,7 +17,7 @@ Every module in `agent/apis/` that defines `API` adds a served API. No other fil
 
 Messages come from lacuna.wire, which has one class for all versions. If a version lacks a field, the field has its
 default value in the request and is omitted from the response. To close the connection, a handler raises
-MalformedRequest. Before a handler waits ahead of a step whose order matters, it adds itself to
+MalformedRequest. A handler that waits before a step whose order matters first adds itself to
 `call.peer.arrival_order` (agent/arrival_order.py).
 """
 

@@ -35,7 +35,7 @@ class Software:
 
     @property
     def is_librdkafka(self) -> bool:
-        """Whether the client is librdkafka or a binding of it for another language."""
+        """Whether the client is librdkafka or a binding of librdkafka for another language."""
         names_it = "rdkafka" in self.name or "rdkafka" in self.version
         return names_it or self.name.startswith("confluent-kafka")
 

@@ -213,7 +213,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._serving.owes_offsets
 
     def close_stalled(self, now: float, seconds: float) -> None:
-        """Close the connection if a frame that began to arrive more than `seconds` ago makes too little progress.
+        """Close the connection if a frame has been arriving for more than `seconds`, and too slowly.
 
         Does nothing if the agent has paused reading. `now` is loop time.
         """

@@ -42,8 +42,9 @@ async def convert(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Convert message sets of old clients in one of MAX_CONVERSIONS threads, and return the result or raise the error.
 
     Converting a megabyte takes 1 ms in the compiled kernel, 4 ms with snappy or lz4, and 50 ms with gzip. In the event
-    loop, this would delay other clients. The data is also in memory several times, which the number of threads bounds.
-    The kernel and the codecs release the GIL, so clients with current formats never wait for a conversion.
+    loop, this would delay other clients. Each conversion also holds the data in memory several times, so the number of
+    threads bounds the memory. The kernel and the codecs release the GIL, so clients with current formats never wait for
+    a conversion.
     """
     call = partial(function, *args, **kwargs)
     return await asyncio.get_running_loop().run_in_executor(_conversions, call)

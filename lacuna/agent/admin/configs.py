@@ -75,9 +75,7 @@ class ShownConfig:
 
 
 def of_topic(own: Mapping[str, str], of_brokers: Mapping[str, str]) -> Iterable[ShownConfig]:
-    """Yield all configs of a topic, given those set on the topic (`own`) and those set for all brokers
-    (`of_brokers`).
-    """
+    """Yield all configs of a topic. `own` are set on the topic, and `of_brokers` for all brokers."""
     for config in TOPIC_CONFIGS.values():
         name = broker_name(config.name)
         synonyms = []

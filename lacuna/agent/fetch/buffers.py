@@ -72,7 +72,7 @@ class ByteBudget:
 
     @asynccontextmanager
     async def held(self, size: int) -> AsyncIterator[None]:
-        """Hold `size` bytes during the block once they are free, or once all are free if `size` is too large."""
+        """Wait until `size` bytes are free, or all bytes if that is fewer, and hold them during the block."""
         while self.used and self.used + size > self._limit:
             self._is_freed.clear()
             await self._is_freed.wait()

@@ -506,7 +506,7 @@ class _Read:
         return spans, None
 
     def _look(self, run: Run, index: int) -> tuple[Stretch, int] | None:
-        """Find a piece in a stretch that another stretch partly covers."""
+        """Find a piece that lies in a stretch partly covered by another one."""
         for stretch in self._all:
             if stretch.partition == run.partition:
                 first = stretch.index_of(run.pieces, index)

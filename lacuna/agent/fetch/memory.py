@@ -20,7 +20,7 @@ _LEAST_BYTES: Final = 32 * _GRAIN_BYTES
 
 
 class ReadMemory:
-    """Memory for records, of which up to `region_bytes` are in a region that is created when it is first needed.
+    """Memory for records. Up to `region_bytes` of it are in a region that is created when first needed.
 
     A part of the region becomes free once nothing refers to it. If the region has no room for a buffer, it comes from
     the heap. Belongs to one event loop, but any thread may drop the last reference to a part.

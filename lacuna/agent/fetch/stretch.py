@@ -20,8 +20,8 @@ SMALL_BATCH_BYTES: Final = 4096
 class Load:
     """Pieces that are evicted from the cache together. `size` is the memory that they take up, in bytes.
 
-    `stretches` is the load's content while it is in the cache. `is_coalesced` says that the batches are not those that
-    were produced. `is_ahead` says that the load was read ahead and has not been used yet, and `wants_ahead` that its
+    `stretches` is the load's content while it is in the cache. `is_coalesced` says that the batches differ from the
+    produced ones. `is_ahead` says that the load was read ahead and has not been used yet, and `wants_ahead` that its
     first use starts the next read ahead. `unfinished` is the number of stretches that have not been used to their end,
     or 0 if they are not counted. `is_finished` says that none is left.
     """

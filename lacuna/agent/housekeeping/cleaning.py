@@ -93,8 +93,7 @@ class CleanSettings:
 class CleaningMetrics:
     """Counters for cleaning by key, with sizes in bytes, and the memory that the current pass uses for keys.
 
-    `passes_cut` counts those `passes` that left out a part whose objects could not be read or whose extents kept
-    changing.
+    `passes_cut` counts passes that left out a part of the log, because it could not be read or kept changing.
     """
 
     passes: int = 0

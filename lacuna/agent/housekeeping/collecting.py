@@ -2,7 +2,7 @@
 
 Segments whose extents have all been replaced or deleted are deleted after a grace period, unless a pin holds them.
 Segments that were written but never committed are found by listing the prefix of a lease that has ended. The control
-plane chooses the objects, and never one that is referenced or whose lease is live.
+plane chooses the objects. It never chooses one that is referenced or belongs to a live lease.
 """
 
 import asyncio

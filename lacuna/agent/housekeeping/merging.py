@@ -92,8 +92,8 @@ class MergeSettings:
 class MergeReport:
     """The result of one merge: counts, and sizes in bytes.
 
-    `partitions` includes those `refused`, but not those `failed`, some of whose objects could not be merged;
-    `last_failure` describes one of these failures. `bytes_read` includes the bytes between live extents. `superseded`
+    `partitions` includes the `refused` ones, but not the `failed` ones, which have objects that could not be merged;
+    `last_failure` describes one such failure. `bytes_read` includes the bytes between live extents. `superseded`
     records were left out, because later records in the same merge have the same keys.
     """
 
@@ -117,7 +117,7 @@ class MergeReport:
 
 
 class _Planned:
-    """A partition in a plan, with all its planned extents and those among them that are live."""
+    """A partition in a plan, with all planned extents and the live ones among them."""
 
     def __init__(self, plan: CompactionRange) -> None:
         self.plan = plan

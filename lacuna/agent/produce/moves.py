@@ -72,7 +72,7 @@ class Moves:
                 batch.flags |= FLAG_FOLLOWS
 
     def went_on(self, batch: PendingBatch) -> None:
-        """Stop checking the batches of a producer, one of which has been committed."""
+        """Stop checking a producer's batches, since one of them has been committed."""
         if self._is_unsettled() and batch.producer_id != NO_PRODUCER_ID:
             if len(self._settled) >= _MAX_PRODUCERS:
                 self._settled.clear()
