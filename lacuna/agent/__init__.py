@@ -1,1 +1,1 @@
-"""Serves Kafka clients: connections, one file per API, produce/ and fetch/."""
+"""The agent: serves Kafka clients."""

@@ -17,7 +17,7 @@ Every module in `agent/apis/` that defines `API` adds a served API. No other fil
 
 Messages come from lacuna.wire, which has one class for all versions. If a version lacks a field, the field has its
 default value in the request and is omitted from the response. To close the connection, a handler raises
-MalformedRequest. Before a handler waits ahead of a step whose order matters, it adds itself to
+MalformedRequest. A handler that waits before a step whose order matters first adds itself to
 `call.peer.arrival_order` (agent/arrival_order.py).
 """
 
@@ -50,24 +50,23 @@ class MalformedRequest(Exception):
 
 
 class Call(NamedTuple):
-    """The context of a request: the agent that serves it, the client that sent it, and the request's version."""
+    """The context of a request: the agent that serves it, the client that sent it, and its version."""
 
     context: AgentContext
     peer: Peer
     version: int
 
     def command(self, **verb: Any) -> Command:
-        """Return a command that names the client's principal, for state that clients leave in the control plane."""
+        """Return a command that names the client's principal as the owner of any state that it creates."""
         principal = self.peer.session.principal
         return Command(principal="" if principal == ANONYMOUS else str(principal), **verb)
 
 
 class Pieces(NamedTuple):
-    """How a request is cut into pieces (agent/pieces.py), each with no more than `most` elements.
+    """How a request is cut into pieces of at most `most` elements each (agent/pieces.py).
 
-    `asked` names the array that may be cut and the arrays inside its elements. `answered` names the corresponding
-    arrays of the answer, which have the same number of elements. The answer for each element is independent of the
-    other elements.
+    `asked` names the array to cut and the arrays nested in its elements; `answered` names the corresponding arrays of
+    the answer, which have the same lengths. The answers for different elements must not depend on each other.
     """
 
     asked: tuple[str, ...]
@@ -90,36 +89,32 @@ Guard: TypeAlias = Callable[[Rights, AnyApi, Call, Any], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api(Generic[Q, R]):
-    """One served API: its messages, versions and handler.
+    """A served API: its messages, versions and handler.
 
-    - `handle` returns the answer, or None if the client does not wait for one. If requests do not name every resource
-      that they concern, the guard passes the client's permission to `handle` as a third argument.
-    - `refusal` returns an answer that consists of a single error, for when the control plane cannot be reached
-      (`unavailable`) or when our own code failed (UNKNOWN_SERVER_ERROR). Without `refusal`, the answer has the error
-      code and nothing else.
+    - `handle` returns the answer, or None if the client expects none. If a request does not name every resource that it
+      concerns, the guard passes the client's permission to `handle` as a third argument.
+    - `refusal` builds an answer that reports one error, for when the control plane cannot be reached (`unavailable`) or
+      our own code has failed (UNKNOWN_SERVER_ERROR). By default, the answer contains only the error code.
     - `guard` runs before the handler if an authorizer is configured (agent/guards/). None means that clients need no
       rights. It has no default, so that no API is left open by mistake.
-    - `until`: the last version that is served, if it is not the last version in Kafka's definitions.
-    - `advertised`: the first and the last version in the answer to ApiVersions, if these differ from the versions that
-      are served.
-    - `quota`: the quota that a request uses. REQUESTS counts the time that the request takes; every request that uses a
-      quota uses this one. In addition, PRODUCED counts the bytes of the request, and CONSUMED those of the answer.
-      None: the request uses no quota.
+    - `until`: the last version served, if it is not the last in Kafka's definitions.
+    - `advertised`: the first and the last version in the answer to ApiVersions, if these differ from the served
+      versions.
+    - `quota`: the quota that a request uses. REQUESTS counts the time that the request takes, as does every other
+      quota; in addition, PRODUCED counts the bytes of the request, and CONSUMED those of the answer.
     - `mutation`: how the API changes topics. A separate quota counts these changes (KIP-599).
-    - `pipelined`: later requests to the same API on the same connection start before this one is answered. They start
-      in the order of their frames, so everything that handlers do before their first wait happens in that order.
-      Answers are always sent in the order of the requests. Requests to all other APIs run one at a time on a
-      connection.
-    - `waits`: the answer may take a long time, since it waits for new records or for other group members. When the
-      client disconnects, such a wait is cancelled. All other requests from that client are still served, as in Kafka,
-      because many clients send a LeaveGroup and disconnect immediately.
-    - `moved`: the error code that sends the client to another agent when this agent is about to stop, or NONE if this
+    - `pipelined`: later requests to the same API on a connection start before this one is answered. Handlers start in
+      the order of the frames, so whatever they do before their first wait happens in that order. Answers are always
+      sent in the order of the requests. Requests to all other APIs run one at a time on a connection.
+    - `waits`: the answer may wait a long time for new records or for other group members. When the client disconnects,
+      the wait is cancelled. All other requests from that client are still served, as in Kafka, because many clients
+      send a LeaveGroup and disconnect immediately.
+    - `moved`: the error code that sends the client to another agent when this agent is about to stop. With NONE, this
       agent continues to answer such requests.
     - `pieces`: how requests with many elements are cut. The first entry that fits a request is used.
-    - `most_whole`: the maximum number of elements in a request that is not cut. If a request has more, its connection
-      is closed.
+    - `most_whole`: the maximum number of elements in a request that is not cut; beyond it, the connection is closed.
     - `heartbeat_ms`: how often group members send this request, unless an answer to it says otherwise.
-    - `notes` tells readers of docs/protocol.md how the API behaves in Lacuna, in one line of Markdown.
+    - `notes`: how the API behaves in Lacuna, in one line of Markdown for docs/protocol.md.
     """
 
     request: Message[Q]
@@ -142,12 +137,11 @@ class Api(Generic[Q, R]):
 
     @property
     def key(self) -> int:
-        """The API key."""
         return self.request.api_key
 
     @property
     def name(self) -> str:
-        """The name that Kafka gives the API, for example "InitProducerId"."""
+        """Kafka's name for the API, such as "InitProducerId"."""
         name: str = self.request.body.make.__name__
         return name.removesuffix("Request")
 
@@ -167,7 +161,6 @@ class Api(Generic[Q, R]):
         return MOST_ELEMENTS if self.pieces else self.most_whole
 
     def refuse(self, call: Call, request: Q, error_code: int) -> R:
-        """Return an answer that consists of a single error. Raises MalformedRequest if the client expects no answer."""
         if self.refusal is not None:
             return self.refusal(call, request, error_code)
         make: Any = self.response.body.make
@@ -176,12 +169,10 @@ class Api(Generic[Q, R]):
         return refused
 
     def read(self, body: memoryview, version: int) -> Q:
-        """Read the request in `body`. Raises MalformedRequest if it cannot be read."""
         try:
             return self.request.read(body, version, self.most_elements)
         except MalformedMessage as error:
             raise MalformedRequest(f"API {self.key} version {version}: {error}") from error
 
     def write(self, response: R, version: int) -> Sequence[Buffer]:
-        """Return the body of an answer as buffers."""
         return self.response.buffers(response, version)

@@ -4,27 +4,25 @@ import asyncio
 
 
 class ArrivalOrder:
-    """The order of the requests on one connection, which bounds their number."""
-
     __slots__ = ("_last",)
 
     def __init__(self) -> None:
         self._last: asyncio.Future[None] | None = None
 
     def add(self) -> "Arrival":
-        """Return the arrival of a request that follows all requests added before. The caller must `end` it."""
+        """Add a request after all earlier ones, and return its place in the order. The caller must `end` it."""
         before, self._last = self._last, asyncio.get_running_loop().create_future()
         return Arrival(self, before, self._last)
 
     def ended(self, done: asyncio.Future[None]) -> None:
-        """End an arrival, so that the next one proceeds. Called by `Arrival`."""
+        """Record that an arrival has ended, for `Arrival.end`."""
         done.set_result(None)
         if self._last is done:
             self._last = None
 
 
 class Arrival:
-    """A request's place in the order."""
+    """A request's place in its connection's order."""
 
     __slots__ = ("_before", "_done", "_order")
 
@@ -41,7 +39,7 @@ class Arrival:
             await asyncio.shield(self._before)
 
     def end(self) -> None:
-        """Let the next request proceed, in a later iteration of the loop, once all earlier ones have also ended."""
+        """End this request. Once all earlier ones have ended, the next proceeds in a later loop iteration."""
         if self._before is None or self._before.done():
             self._order.ended(self._done)
         else:

@@ -1,8 +1,8 @@
-"""Stops serving clients while the leading control plane is one that this agent cannot reach (adr/0031).
+"""Stops serving clients while a control plane leads that this agent cannot reach (adr/0031).
 
 The control plane of `lacuna up` can be reached only by its own process. If the control plane of a second such process
-has taken over the journal, the agents of the first can neither write nor read new records, and their clients would stay
-with them. A client that cannot connect to these agents uses the other address that it was given.
+has taken over the journal, the agents of the first can neither write nor read new records. They turn clients away, so
+that clients try the other bootstrap address that they were given.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _LOOK_SECONDS: Final = 0.5
 
 
 class Aside:
-    """Checks twice a second whether the leading control plane is one that cannot be reached."""
+    """Checks twice a second whether an unreachable control plane leads."""
 
     def __init__(self, control: ControlClient, server: AgentServer) -> None:
         self._control = control
@@ -44,13 +44,14 @@ class Aside:
 
     def _step_aside(self) -> None:
         log.warning(
-            "another control plane leads and cannot be reached from here: this agent serves no "
-            "clients until that control plane ends"
+            "the control plane that now leads cannot be reached from here: this agent will serve "
+            "no clients until that control plane stops"
         )
         self._server.suspend()
         # The clients may repeat their requests at other agents before this agent has a session again.
         self._control.give_up_unsent(
-            "clients were disconnected, because another control plane leads"
+            "clients were disconnected, because this agent cannot reach the control plane that "
+            "now leads"
         )
 
     async def _come_back(self) -> None:

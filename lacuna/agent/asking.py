@@ -1,4 +1,4 @@
-"""What an agent tells tools about itself: where it finds the cluster, and whether its object store responds."""
+"""What an agent reports about itself to tools: where the cluster's parts are, and whether its object store responds."""
 
 import asyncio
 import time
@@ -16,15 +16,13 @@ _PROBE: Final = b"lacuna"
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """The control plane and the store of an agent, as given by its options. Empty values are unknown."""
+    """The locations of an agent's control plane and store, as given by its options. Unknown ones are empty."""
 
     control: ControlPlace | None = None
     store: str = ""
 
     def message(self) -> Places:
-        """Return the message that tells jobs these places. A store's URL contains no secrets, but may name files on the
-        agent's machine.
-        """
+        """Return these locations for jobs. A store's URL contains no secrets, but may name files on this machine."""
         place = self.control
         return Places(
             control="" if place is None else place.address,
@@ -37,14 +35,14 @@ NOT_KNOWN: Final = Whereabouts()
 
 
 class Asking:
-    """The control plane and the store that an agent uses, and a test of the store."""
+    """Answers tools' questions about the agent's control plane and store."""
 
     def __init__(self, whereabouts: Whereabouts = NOT_KNOWN) -> None:
         self.whereabouts = whereabouts
         self._probing: asyncio.Future[StoreProbe] | None = None
 
     async def probe(self, store: ObjectStore, key: str) -> StoreProbe:
-        """Write, read and delete an object. Concurrent callers share the result of one probe."""
+        """Write, read and delete the object `key` as a test of the store. Concurrent callers share one test."""
         if self._probing is None or self._probing.done():
             self._probing = asyncio.ensure_future(asyncio.to_thread(_probe, store, key))
         try:

@@ -1,4 +1,4 @@
-"""A bound on the bytes held in memory at any time, shared by the connections of an agent."""
+"""A bound on the bytes that an agent's connections hold in memory together."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,7 +7,8 @@ from collections.abc import Callable
 class ByteBudget:
     """Counts the bytes that connections hold, and calls waiting callbacks in order once there is room.
 
-    `take` never fails, so bytes already read may exceed the limit. Callers stop reading while `is_full` is true.
+    `take` never fails, since the bytes have already been read, so the total may exceed the limit. Callers stop reading
+    while `is_full` is true.
     """
 
     __slots__ = ("_limit", "_taken", "_waiting")
@@ -19,16 +20,14 @@ class ByteBudget:
 
     @property
     def taken(self) -> int:
-        """The number of bytes held now."""
         return self._taken
 
     @property
     def is_full(self) -> bool:
-        """Whether the limit is reached, so that callers should take no more."""
         return self._taken >= self._limit
 
     def take(self, count: int) -> None:
-        """Add `count` bytes to the total, even beyond the limit, since they are already in memory."""
+        """Count `count` more bytes, even beyond the limit."""
         self._taken += count
 
     def give_back(self, count: int) -> None:
@@ -38,10 +37,10 @@ class ByteBudget:
             self._waiting.popleft()()
 
     def when_free(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once, when bytes are released and there is room."""
+        """Call `callback` once, as soon as bytes are released and there is room."""
         self._waiting.append(callback)
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Remove `callback` from the waiting callbacks, so that it is not called. Does nothing if it is not waiting."""
+        """Cancel a waiting callback. Does nothing if it is not waiting."""
         if callback in self._waiting:
             self._waiting.remove(callback)

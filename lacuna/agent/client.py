@@ -10,7 +10,7 @@ _MOST_OF_NAME: Final = 100
 
 
 class Once:
-    """Tracks whether a step that is taken once for each connection is still to be done."""
+    """A flag for a step that is taken once per connection."""
 
     __slots__ = ("is_due",)
 
@@ -18,12 +18,11 @@ class Once:
         self.is_due = True
 
     def done(self) -> None:
-        """Record that the step is done."""
         self.is_due = False
 
 
 class Software:
-    """The name and version of a client's software (ApiVersions v3+, KIP-511), both "" if it does not give them."""
+    """The name and version of a client's software (ApiVersions v3+, KIP-511), both "" if unknown."""
 
     __slots__ = ("name", "version")
 
@@ -36,14 +35,14 @@ class Software:
 
     @property
     def is_librdkafka(self) -> bool:
-        """Whether the client is librdkafka, or a client in another language that is built on it."""
+        """Whether the client is librdkafka or a binding of librdkafka for another language."""
         names_it = "rdkafka" in self.name or "rdkafka" in self.version
         return names_it or self.name.startswith("confluent-kafka")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """The client that sent a request. `client_id` is from the request's header, and is "" if it was null there.
+    """The client that sent a request. `client_id` is from the request's header, and "" if it was null there.
 
     `session`, `arrival_order`, `first_fetch` and `software` belong to the client's connection.
     """

@@ -3,9 +3,9 @@
     received bytes -> FrameReader -> Serving -> transport
                           FlowControl
 
-agent/connection_states.py has the connection's table of states. agent/serving.py decides which request runs and in what
-order answers are sent, and agent/flow.py decides when reading pauses. While the client does not read its answers, no
-further request is started.
+agent/connection_states.py contains the table of states, agent/serving.py decides which request runs and in what order
+answers are sent, and agent/flow.py decides when reading pauses. No request is started while the client is not reading
+its answers.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ log = logging.getLogger("lacuna.agent")
 
 #: The time within which a busy client sends its next request, unless it has moved to another agent.
 _PAUSE_SECONDS: Final = 1.0
-#: A request that arrives more slowly than this, in bytes a second, keeps others waiting for memory.
+#: The slowest rate, in bytes per second, at which a request may arrive while others wait for memory.
 _SLOWEST: Final = 64 << 10
 
 _OPEN: Final = State.OPEN  # members of an Enum are slow to look up in Python 3.11
 
 
 class Acceptor(Protocol):
-    """The part of the AgentServer that a connection needs."""
+    """The part of AgentServer that a connection needs."""
 
     context: AgentContext
     registry: Registry
@@ -97,7 +97,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._may_write = True
         self._muted: asyncio.TimerHandle | None = None
         self._closed: asyncio.Event = asyncio.Event()
-        #: When the partially received frame began.
+        #: When the incomplete frame began to arrive.
         self._part_began = 0.0
         self.last_active = 0.0
 
@@ -134,13 +134,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._happened(Event.REFUSE)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        """Return the buffer into which the transport writes the next bytes it receives."""
         return self._reader.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Process `nbytes` bytes that the transport has written into the buffer, and start the requests that are
-        complete.
-        """
         if self._state not in ANSWERING:
             return
         self.last_active = self._loop.time()
@@ -158,9 +154,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._flow.adjust()
 
     def _limit(self, session: Authentication) -> None:
-        """Set the limit on request sizes, which allows large requests only from authenticated clients. While a client
-        authenticates, the limit allows only for tokens.
-        """
+        """Limit the size of requests. Before authentication, only tokens fit."""
         largest = self._server.context.settings.max_request_bytes
         if not session.has_authenticated:
             largest = min(largest, MOST_TOKEN_BYTES)
@@ -182,11 +176,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
-        """Start no further request until the client reads its answers."""
+        """Start no more requests until the client reads its answers."""
         self._may_write = False
 
     def resume_writing(self) -> None:
-        """Continue to serve requests, since the client is reading its answers again."""
+        """Start requests again, since the client is reading its answers."""
         self.last_active = self._loop.time()
         self._may_write = True
         self._serving.go_on()
@@ -194,8 +188,8 @@ class ClientConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """Finish the requests already read, except those that only wait for records or members.
 
-        The connection is counted until these requests are done, so that clients that connect, send requests and
-        disconnect in a loop are also bounded.
+        The connection counts towards the limit until they are done. This also bounds clients that repeatedly connect,
+        send requests and disconnect.
         """
         self._may_write = True  # no client is waiting any more
         self._happened(Event.LOSE)
@@ -204,25 +198,22 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is being served and the client reads its answers."""
+        """Whether a request is being served and the client is reading its answers."""
         return self._serving.is_busy and self._may_write
 
     def has_left(self, now: float) -> bool:
-        """Whether the client seems to have moved to other agents, judging by its silence at `now` (loop time)."""
+        """Whether the client has been silent so long at `now` (loop time) that it has probably moved away."""
         serving = self._serving
         expected = serving.heartbeat_seconds if serving.asks_coordinator else _PAUSE_SECONDS
         return not serving.is_busy and now - self.last_active > expected
 
     @property
     def owes_offsets(self) -> bool:
-        """Whether the client's last request was AddOffsetsToTxn, in which case its offsets have yet to arrive
-        (adr/0018).
-        """
+        """Whether the client's last request was AddOffsetsToTxn, so that its offsets have yet to arrive (adr/0018)."""
         return self._serving.owes_offsets
 
     def close_stalled(self, now: float, seconds: float) -> None:
-        """Close the connection if a request began to arrive more than `seconds` ago, and the rest of it is arriving
-        slowly or not at all.
+        """Close the connection if a frame has been arriving for more than `seconds`, and too slowly.
 
         Does nothing if the agent has paused reading. `now` is loop time.
         """
@@ -230,8 +221,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         if passed > seconds and arrived < _SLOWEST * passed and self._flow.is_stalled:
             self.close_malformed(
                 FrameError(
-                    f"{arrived} bytes of a frame arrived in {passed:.0f} s, and other clients wait "
-                    "for the memory"
+                    f"only {arrived} bytes of a request arrived in {passed:.0f} s, while other "
+                    "clients are waiting for memory"
                 )
             )
             self.abort()
@@ -241,7 +232,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._happened(Event.ABORT)
 
     async def finish(self) -> None:
-        """Stop reading requests, answer the requests already read, and return once the connection has closed."""
+        """Stop reading, answer the requests already read, and wait until the connection has closed."""
         if self._state in SERVING:
             self._happened(Event.SHUT_DOWN)
             self._unmute()
@@ -256,18 +247,16 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def large_requests(self) -> asyncio.Lock:
-        """The lock held while a large request is read and answered, because its decoded values take many times its
-        size.
-        """
+        """Held while a large request is read and answered, because its decoded values take many times its size."""
         return self._server.large_requests
 
     @property
     def may_wait(self) -> bool:
-        """Whether requests on this connection may be kept waiting, which is the case unless the agent is stopping."""
+        """Whether requests may be kept waiting, which is true until the agent stops."""
         return self._state is not State.DRAINING
 
     def mute(self, seconds: float) -> None:
-        """Start no further request for this long, or for the rest of an earlier mute if that is longer."""
+        """Start no requests for `seconds`, or until an earlier mute ends if that is later."""
         until = self._loop.time() + seconds
         if self._muted is not None:
             until = max(until, self._muted.when())
@@ -307,7 +296,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._happened(Event.CLOSE)
 
     def close_malformed(self, error: Exception) -> None:
-        """Log one line that names the peer, at most once a minute for each host and error, and close the connection."""
+        """Close the connection. Log the peer and the error, at most once a minute for each host and error."""
         if self._state in ANSWERING:
             peer, now = self._serving.peer, self._loop.time()
             if self._server.complaints.is_new(peer.host, str(error), now):
@@ -345,7 +334,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.last_active = self._loop.time()
 
     def _forget(self) -> None:
-        # A client's authentication tokens may be large, and these objects refer to each other.
+        # A client's authentication tokens may be large, and reference cycles would keep them in memory.
         session = self._serving.peer.session
         session.on_step = _nothing
         session.abandon()

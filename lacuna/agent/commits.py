@@ -1,6 +1,4 @@
-"""Converts the offset commits in a request into commits for the control plane, and into errors for unknown
-partitions.
-"""
+"""Converts the offset commits in a request into the control plane's form, and unknown partitions into errors."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
@@ -70,8 +68,6 @@ def _commit_of(topic_id: bytes, partition: PartitionCommit) -> CommittedOffset:
 
 
 def merged(error_codes: Sequence[int], answered: Sequence[int]) -> Iterator[int]:
-    """Yield each partition's error code: its own code if that is not 0, otherwise the control plane's next code in
-    `answered`.
-    """
+    """Yield each partition's own error code, or if that is 0, the control plane's next code in `answered`."""
     each_answer = iter(answered)
     return (error_code or next(each_answer) for error_code in error_codes)

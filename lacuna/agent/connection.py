@@ -1,13 +1,13 @@
 """Splits the bytes of a connection into request frames, and frames answers. Does no I/O.
 
-A request consists of a size (int32) and as many bytes as the size says, which are a header (api key, version,
-correlation id, client id and, in header version 2, tagged fields) and a body. An answer consists of a size, the
-correlation id, an empty set of tagged fields (only in header version 1), and the body.
+A request consists of its size (int32), a header (api key, version, correlation id, client id and, in header version 2,
+tagged fields) and a body. An answer consists of its size, the correlation id, an empty set of tagged fields (only in
+header version 1), and a body.
 
-Little data is copied on receipt. Bytes arrive in a scratch buffer that all connections of an event loop share. A
-complete frame is copied out of it once. The start of an incomplete frame is copied to its own buffer, which receives
-the remaining bytes directly and grows as it fills. As a result, a size field alone takes up little memory, and only
-bytes that have arrived are counted.
+Received bytes are copied as little as possible. They arrive in a scratch buffer that all connections of an event loop
+share. A complete frame is copied out of it once. The start of an incomplete frame is copied to a buffer of its own,
+which receives the remaining bytes directly and grows as it fills. A size field alone therefore takes up little memory,
+and only bytes that have arrived are counted.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,8 +66,8 @@ kernel.hasten(RequestFrame, ())
 class FrameReader:
     """Splits a stream of bytes into requests.
 
-    Write the next n bytes into the buffer that `get_buffer` returns, then call `received(n)`. Afterwards nothing
-    refers to the scratch buffer, so any number of connections may share one.
+    Write the next n bytes into the buffer that `get_buffer` returns, then call `received(n)`. Nothing refers to the
+    scratch buffer afterwards, so any number of connections may share one.
     """
 
     __slots__ = (
@@ -89,10 +89,9 @@ class FrameReader:
         is_known: Callable[[int, int], bool],
         header_versions: dict[int, int] | None = None,
     ) -> None:
-        """`is_known(api_key, version)` returns whether a request is served. Any other request raises FrameError.
+        """`is_known(api_key, version)` returns whether a request is served; if not, the request raises FrameError.
 
-        `header_versions`, whose keys are api key << 16 | version, has requests that are known to be served, which are
-        read faster.
+        `header_versions` caches header versions of requests that are known to be served, by api key << 16 | version.
         """
         self.max_bytes = max_bytes
         #: Whether the frames are SASL tokens without a header (SaslHandshake v0, KIP-43).
@@ -107,11 +106,11 @@ class FrameReader:
 
     @property
     def arrived_bytes(self) -> int:
-        """The number of bytes that have arrived of the partially received frame, or 0 if there is none."""
+        """The number of bytes of the incomplete frame that have arrived, or 0 if there is none."""
         return 0 if self._frame is None else self._filled
 
     def drop_incoming(self) -> None:
-        """Free the memory of the partially received frame, whose remaining bytes will not arrive."""
+        """Free the memory of the incomplete frame, whose remaining bytes will not arrive."""
         self._frame = None
 
     def get_buffer(self) -> memoryview:
@@ -121,7 +120,7 @@ class FrameReader:
         return memoryview(self._frame)[self._filled :]
 
     def received(self, count: int) -> Sequence[RequestFrame]:
-        """Process `count` more bytes, and return the requests that they complete, if any. Raises FrameError."""
+        """Process `count` more bytes, and return the requests that they complete. Raises FrameError."""
         if self._frame is None:
             return self._cut(self._scratch[:count])
         self._filled += count
@@ -158,7 +157,6 @@ class FrameReader:
         return frames
 
     def _take(self, size: int, data: memoryview) -> tuple[list[RequestFrame], memoryview]:
-        """Return the frame of `size` bytes at the start of `data`, if it is complete, and the rest of `data`."""
         if len(data) >= size:
             whole = memoryview(bytes(data[:size]))
             return [self._parse(whole)], data[size:]
@@ -169,7 +167,7 @@ class FrameReader:
         return [], data[len(data) :]
 
     def _grow(self, full: bytearray) -> None:
-        """Copy the partial frame to a larger buffer. The old buffer is not resized, since views of it may exist."""
+        """Copy the incomplete frame to a larger buffer. The old buffer is not resized, since views of it may exist."""
         self._frame = bytearray(_room(len(full), self._frame_size))
         self._frame[: len(full)] = full
 
@@ -186,14 +184,14 @@ class FrameReader:
         if self.has_tokens:
             return RequestFrame(SASL_AUTHENTICATE_KEY, 0, 0, "", NO_HEADER, data, len(data))
         if len(data) < _HEADER.size:
-            raise FrameError(f"a frame of {len(data)} bytes has no room for a request header")
+            raise FrameError(f"a frame of {len(data)} bytes is too short for a request header")
         api_key, api_version, correlation_id, id_size = _HEADER.unpack_from(data)
         if not self._is_known(api_key, api_version):
             raise FrameError(f"API {api_key} version {api_version} is not served")
         position = _HEADER.size + max(id_size, 0)
         if id_size < -1 or position > len(data):
             raise FrameError(
-                f"a client id of {id_size} bytes does not fit its frame of {len(data)}"
+                f"a client id of {id_size} bytes does not fit into its frame of {len(data)} bytes"
             )
         client_id = str(data[_HEADER.size : position], "utf-8", "replace")
         header_version = request_header_version(api_key, api_version)
@@ -225,12 +223,12 @@ def answer_buffers(
 
 
 def _room(arrived: int, size: int) -> int:
-    """Return the buffer size for a frame of `size` bytes, of which `arrived` bytes have arrived."""
+    """Return the size of the buffer for a frame of `size` bytes, of which `arrived` bytes have arrived."""
     return min(size, max(FIRST_BYTES, 2 * arrived, min(4 * arrived, _FAST_BYTES)))
 
 
 def _skip_tagged_fields(data: memoryview, position: int) -> int:
-    """Return the position after the tagged fields at `position`. Lacuna knows no tagged field of a request header."""
+    """Return the position after the tagged fields at `position`. Lacuna uses no tagged fields of request headers."""
     try:
         return kernel.after_tags(data, position)
     except MalformedMessage as error:
@@ -238,9 +236,7 @@ def _skip_tagged_fields(data: memoryview, position: int) -> int:
 
 
 def stranger(beginning: bytes) -> str:
-    """Return a sentence that describes the client whose connection begins with these four bytes, or "" if it is
-    unknown.
-    """
+    """Describe the kind of client whose connection begins with these four bytes, or return "" if unknown."""
     if beginning.startswith(_TLS_HANDSHAKE):
         return (
             "this is a TLS client, but this listener has no TLS: set the client's security.protocol to "

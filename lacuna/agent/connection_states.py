@@ -51,7 +51,7 @@ class Action(StrEnum):
     CLOSE_TRANSPORT = "close the transport"
     DISCARD_ANSWERS = "discard answers"
     ABORT_TRANSPORT = "abort the transport"
-    RELEASE_UNREAD = "release what is not whole"
+    RELEASE_UNREAD = "release the incomplete frame"
     CANCEL_WAIT = "cancel the wait"
     SERVE = "serve"
     DROP_REQUESTS = "drop requests"
@@ -66,7 +66,7 @@ SERVING: Final = ANSWERING | {State.ABANDONED}
 
 
 class Reading(StrEnum):
-    """Whether the agent reads from a connection, and the reason if it does not."""
+    """Whether the agent reads from a connection, and why not if it does not."""
 
     ON = "On"
     #: The connection holds the maximum number of requests or bytes.
@@ -77,7 +77,7 @@ class Reading(StrEnum):
 
 
 class Room(StrEnum):
-    """Whether the bounds allow reading, or another event that affects reading."""
+    """An event that affects reading, such as a bound that has been reached."""
 
     FREE = "free"
     FULL = "own bound"

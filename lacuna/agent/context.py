@@ -37,9 +37,9 @@ class Randomness(Protocol):
 class AgentContext:
     """The parts of one agent, which is one worker process.
 
-    `advertised` maps the key of each API to its first and last version, as in the answer to ApiVersions. `lease` holds
-    the agent's identity at the control plane, which is its node id and the ids of its segments. `holding` fetches hot
-    segments. `asking` answers questions from tools.
+    `advertised` maps the key of each API to its first and last version, as in the answer to ApiVersions. `lease`
+    provides the agent's node id and the ids of its segments. `holding` fetches hot segments. `asking` answers questions
+    from tools.
     """
 
     control: ControlClient

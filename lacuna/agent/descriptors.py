@@ -1,4 +1,4 @@
-"""The number of connections that the process's file descriptors allow."""
+"""How many connections the process's file descriptors allow."""
 
 try:
     import resource
@@ -22,9 +22,7 @@ def raise_limit() -> None:
 
 
 def room_for_connections() -> int:
-    """Return the number of connections that may be open, which is the limit on open files minus 256, but at least half
-    of that limit.
-    """
+    """Return how many connections may be open: the limit on open files minus 256, but at least half of it."""
     if resource is None:
         return _MOST
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

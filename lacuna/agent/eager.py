@@ -12,8 +12,8 @@ from typing import Any
 def start(work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None] | None":
     """Run `work` until its first wait, and return a task for the rest of it, or None if it has finished.
 
-    An exception that `work` raises before its first wait is raised here. Until its first wait, `asyncio.current_task()`
-    is the caller's task or None, so `work` must not enter an `asyncio.timeout` before that.
+    An exception before the first wait is raised here. Until that wait, `asyncio.current_task()` is the caller's task or
+    None, so `work` must not enter an `asyncio.timeout` before it.
     """
     try:
         awaited = work.send(None)
@@ -38,7 +38,6 @@ class _Rest(Coroutine[Any, Any, None]):
         self._has_begun = False
 
     def send(self, value: Any) -> Any:
-        """Run to the next wait, and return the awaited future."""
         if self._has_begun:
             return self._work.send(value)
         self._has_begun = True
@@ -46,19 +45,14 @@ class _Rest(Coroutine[Any, Any, None]):
         return awaited
 
     def throw(self, *raised: Any) -> Any:
-        """Raise an error or a cancellation in `work`, possibly before the first `send`; return the next
-        awaited future.
-        """
         self._has_begun = True
         self._awaited = None
         return self._work.throw(*raised)
 
     def close(self) -> None:
-        """Close `work`."""
         self._work.close()
 
     def __await__(self) -> Generator[Any, Any, None]:
-        """Raise NotImplementedError: tasks call `send` instead."""
         raise NotImplementedError("only a task can run the rest of a coroutine")
 
 
@@ -73,18 +67,17 @@ class Timed(Coroutine[Any, Any, None]):
         self._taken = 0.0
 
     def take(self) -> float:
-        """Return the seconds measured since the last call. `work` may also call this method."""
+        """Return the seconds measured since the last call. `work` may call this method itself."""
         now = perf_counter()
         taken, self._taken, self._began = self._taken + now - self._began, 0.0, now
         return taken
 
     def take_rest(self) -> float:
-        """Return the seconds measured since the last call, once the last step has ended."""
+        """Return the seconds measured since the last call, once `work` has ended."""
         taken, self._taken = self._taken, 0.0
         return taken
 
     def send(self, value: Any) -> Any:
-        """Run to the next wait, and return the awaited future."""
         self._began = perf_counter()
         try:
             return self._work.send(value)
@@ -92,7 +85,6 @@ class Timed(Coroutine[Any, Any, None]):
             self._taken += perf_counter() - self._began
 
     def throw(self, *raised: Any) -> Any:
-        """Raise an error or a cancellation in `work`; return the next awaited future."""
         self._began = perf_counter()
         try:
             return self._work.throw(*raised)
@@ -100,9 +92,7 @@ class Timed(Coroutine[Any, Any, None]):
             self._taken += perf_counter() - self._began
 
     def close(self) -> None:
-        """Close `work`."""
         self._work.close()
 
     def __await__(self) -> Generator[Any, Any, None]:
-        """Raise NotImplementedError: tasks call `send` instead."""
         raise NotImplementedError("only a task measures its time")

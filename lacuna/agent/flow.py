@@ -1,7 +1,7 @@
 """Flow control for one connection: counts its requests and bytes, and pauses reading.
 
 Reading pauses while the connection holds too many requests or bytes, or while the agent as a whole holds too many
-bytes. A partially received frame is always read to its end. The table of states is in agent/connection_states.py.
+bytes. A frame that has begun to arrive is always read to its end. The table of states is in agent/connection_states.py.
 """
 
 import asyncio
@@ -44,21 +44,21 @@ class FlowControl:
         self._reading = Reading.ON
         self._bytes = 0
         self._incoming = 0
-        #: Requests that were read and have not been answered yet.
+        #: Requests that have been read but not answered.
         self.requests = 0
 
     @property
     def has_part(self) -> bool:
-        """Whether a frame has partially arrived."""
+        """Whether part of a frame has arrived."""
         return self._incoming > 0
 
     @property
     def is_stalled(self) -> bool:
-        """Whether a frame has partially arrived while reading is not paused."""
+        """Whether the rest of a frame is missing although reading is not paused."""
         return self._incoming > 0 and self._reading is _ON
 
     def received(self, frames: Sequence[RequestFrame], incoming: int) -> None:
-        """Count complete frames, and `incoming`, the bytes of the partially received frame (or 0)."""
+        """Count complete frames, and the `incoming` bytes of an incomplete one (or 0)."""
         more = incoming - self._incoming
         for frame in frames:
             more += frame.size
@@ -69,9 +69,7 @@ class FlowControl:
         self._budget.take(more)
 
     def released(self, requests: int, size: int) -> None:
-        """Stop counting answered or dropped requests with a total of `size` bytes, and resume reading if there is
-        room.
-        """
+        """Stop counting requests of `size` bytes that are answered or dropped, and resume reading if possible."""
         self.requests -= requests
         self._bytes -= size
         self._metrics.request_bytes_now -= size
@@ -80,7 +78,6 @@ class FlowControl:
             self.adjust()
 
     def adjust(self) -> None:
-        """Pause or resume reading as the bounds require."""
         room = self._room()
         if room is not _FREE or self._reading is not _ON:
             self._heard(room)
@@ -90,13 +87,11 @@ class FlowControl:
         self._heard(Room.STOP)
 
     def end(self) -> None:
-        """Stop reading permanently, because the connection is closing and its transport has stopped reading by
-        itself.
-        """
+        """Stop reading permanently, because the connection is closing and its transport has already stopped reading."""
         self._heard(Room.END)
 
     def release_unread(self) -> None:
-        """Stop counting a partially received frame, whose remaining bytes will not arrive."""
+        """Stop counting an incomplete frame, whose remaining bytes will not arrive."""
         unread, self._incoming = self._incoming, 0
         self.released(0, unread)
 

@@ -2,7 +2,7 @@
 
     accepted -> counted -> handshake, for ten seconds at most -> ClientConnection
 
-It is counted as a connection from the start, so that clients that connect and send nothing are also bounded.
+The connection counts towards the limit from the start, which also bounds clients that connect and send nothing.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _MOST_EARLY_BYTES: Final = 1 << 20
 
 
 class Entrance(Protocol):
-    """The part of the AgentServer that a handshake needs."""
+    """The part of AgentServer that a handshake needs."""
 
     context: AgentContext
     complaints: Complaints
@@ -131,18 +131,15 @@ class Handshake(asyncio.Protocol):
 
 
 class _Early(asyncio.Protocol):
-    """Keeps the data that arrives after the end of the handshake and before the connection has its own protocol, up to
-    a small bound.
-    """
+    """Keeps a bounded amount of data that arrives after the handshake and before the client's connection exists."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        """`transport` is the transport below the TLS layer."""
         self._transport = transport
         self.data = bytearray()
         self.is_lost = False
 
     def data_received(self, data: bytes) -> None:
-        """Keep the data, or close the connection if it is too much."""
+        """Keep the data, or close the connection if there is too much."""
         self.data += data
         if len(self.data) > _MOST_EARLY_BYTES:
             self.data.clear()
@@ -150,5 +147,4 @@ class _Early(asyncio.Protocol):
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """Record that the client has left."""
         self.is_lost = True

@@ -1,4 +1,4 @@
-"""Whether an agent serves Kafka clients, and how healthy the parts of the cluster appear to the agent."""
+"""Whether an agent serves Kafka clients, and how healthy the cluster's parts appear to the agent."""
 
 import asyncio
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _MOST_CONTROL_PLANES: Final = 16
 
 
 def why_not_ready(context: AgentContext) -> str:
-    """Return why Kafka clients are not being served now, or "" if they are."""
+    """Return why Kafka clients are not being served, or "" if they are."""
     cluster = context.control.cluster
     if context.lease.lease_id == NO_LEASE:
         return "the agent has no lease from the control plane"
@@ -40,8 +40,8 @@ def why_not_ready(context: AgentContext) -> str:
         return "the agent has no session with the control plane"
     if context.lease.lease_id in cluster.hidden_lease_ids:
         return (
-            "clients are sent to other agents, because the agent is stopping or until its "
-            "session is back"
+            "clients are being sent to other agents, because the agent is stopping or was cut "
+            "off from the control plane"
         )
     if why := context.produce.flusher.why_store_fails():
         return f"records cannot be stored: {why}"
@@ -49,9 +49,7 @@ def why_not_ready(context: AgentContext) -> str:
 
 
 async def health_of(context: AgentContext) -> AgentHealth:
-    """Return the health of the store and of all control planes, each of which may take up to two seconds to respond.
-    Raises nothing.
-    """
+    """Return the health of the store and of all control planes, each of which has up to two seconds to respond."""
     asking = context.asking
     key = probe_key(context.control.cluster.cluster_id, context.lease.lease_id)
     probing = asyncio.ensure_future(asking.probe(context.store, key))
@@ -67,7 +65,6 @@ async def health_of(context: AgentContext) -> AgentHealth:
 
 
 async def _addresses(place: ControlPlace) -> list[str]:
-    """Return the address of each control plane. A name that cannot be resolved is returned unchanged."""
     found: dict[str, None] = {}
     for address in addresses_in(place.address):
         try:
@@ -93,8 +90,8 @@ def weaknesses(context: AgentContext, whereabouts: Whereabouts) -> Iterator[str]
     for each in reachable:
         if not each.protocol.has_tls:
             yield (
-                f"other machines reach the listener {each.name} at {each.host} without encryption: "
-                "use SSL or SASL_SSL"
+                f"the listener {each.name} accepts unencrypted connections from other machines at "
+                f"{each.host}: use SSL or SASL_SSL"
             )
     if reachable and context.access.authorizer is None:
         yield "every client that can connect may do everything: start the agents with --authorizer"

@@ -37,7 +37,7 @@ from lacuna.logstore.segments.hot import is_hot
 from lacuna.logstore.segments.paths import InvalidPathError
 
 _KEPT_BYTES: Final = 64 * MEBIBYTE
-#: The maximum number of segments for which the reason why they could not be fetched is remembered.
+#: How many segments that could not be fetched are remembered, each with the reason.
 _MOST_FAILURES: Final = 10_000
 
 
@@ -46,12 +46,12 @@ Holding: TypeAlias = Callable[[Iterable[str]], AbstractAsyncContextManager[None]
 
 
 def nothing_held(_keys: Iterable[str]) -> AbstractAsyncContextManager[None]:
-    """Fetch nothing. Used where there are no hot segments."""
+    """Fetch nothing: the `holding` of a store without hot segments."""
     return nullcontext()
 
 
 class HotStore:
-    """An `ObjectStore` over `inner`. Thread-safe, but `holding` belongs to one event loop."""
+    """An `ObjectStore` that adds hot segments to `inner`. Thread-safe, but `holding` belongs to one event loop."""
 
     def __init__(self, inner: ObjectStore, control: ControlClient) -> None:
         self.inner = inner
@@ -92,9 +92,7 @@ class HotStore:
             self.inner.put(key, parts)
 
     def written(self, key: str) -> bytes:
-        """Return the bytes of a hot segment for its commit. Call this method once for each segment, directly after its
-        put.
-        """
+        """Return the bytes of a hot segment for its commit. Call this once, directly after the segment's put."""
         return self._put.pop(key)
 
     @asynccontextmanager
@@ -238,7 +236,6 @@ class HotStore:
                 self._failures.popitem(last=False)
 
     def _evict(self) -> None:
-        """Drop the least recently used segments that no reader holds, until the bound is met."""
         while self._free and self._kept_bytes > _KEPT_BYTES:
             _, data = self._free.popitem(last=False)
             self._kept_bytes -= len(data)
@@ -247,7 +244,7 @@ class HotStore:
 def with_hot(store: ObjectStore, control: ControlClient) -> tuple[ObjectStore, HotStore]:
     """Return `store` extended by hot segments, and the HotStore within it.
 
-    The HotStore lies below the encryption layer, so that hot segments are encrypted in the journal like objects in the
+    The HotStore lies below the encryption layer, so hot segments are encrypted in the journal like objects in the
     bucket.
     """
     if isinstance(store, EncryptedStore):
@@ -258,19 +255,18 @@ def with_hot(store: ObjectStore, control: ControlClient) -> tuple[ObjectStore, H
 
 
 def is_hot_key(key: str) -> bool:
-    """Whether the object with this key is a hot segment."""
     # In a key, the highest digit of the lease id comes last. Only hot leases have a digit in this range.
     return key[-18:-16] in _HOT_ENDINGS and key.endswith(".seg") and _lease_of(key) != _NO_LEASE
 
 
 def _lease_of(key: str) -> int:
-    """Return the id of the hot lease in the key of a segment, or _NO_LEASE if the object is something else."""
+    """Return the id of the hot lease in a segment's key, or _NO_LEASE for any other object."""
     return _hot_lease(key[:-_NAME_LENGTH])
 
 
 @lru_cache(maxsize=256)
 def _hot_lease(prefix: str) -> int:
-    """Return the id of the hot lease with this prefix, or _NO_LEASE. All segments of a lease share the prefix."""
+    """Return the id of the hot lease with this prefix, which all its segments share, or _NO_LEASE."""
     try:
         lease_id = parse_segment_key(f"{prefix}{0:012x}.seg")[1].lease_id
     except InvalidPathError:

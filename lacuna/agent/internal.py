@@ -1,7 +1,6 @@
 """Finds topics, including the internal topics that agents derive from the control plane's state (ADR 43).
 
-No other code is aware of the internal topics. They cannot be written to, and no list from the control plane contains
-them.
+No other code is aware of the internal topics. They cannot be written to, and the control plane never lists them.
 """
 
 from lacuna.controlplane.client import ClusterView
@@ -15,12 +14,10 @@ from lacuna.controlplane.v1.cluster_pb2 import Topic
 
 
 def topic_by_name(cluster: ClusterView, name: str) -> Topic | None:
-    """Return the topic with a name, or None if the view has none."""
     return cluster.topics_by_name.get(name) or INTERNAL_BY_NAME.get(name)
 
 
 def topic_by_id(cluster: ClusterView, topic_id: bytes) -> Topic | None:
-    """Return the topic with an id, or None if the view has none."""
     return cluster.topics_by_id.get(topic_id) or internal_by_id(topic_id)
 
 
@@ -32,5 +29,4 @@ def all_topics(cluster: ClusterView) -> dict[str, Topic]:
 
 
 def is_internal(topic_id: bytes) -> bool:
-    """Whether a topic is internal."""
     return topic_id in NUMBERS_BY_ID

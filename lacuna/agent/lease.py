@@ -1,9 +1,9 @@
-"""An agent's node id and lease, both of which the control plane assigns, and the segment ids under that lease.
+"""An agent's node id and lease, both assigned by the control plane, and the segment ids under that lease.
 
 RegisterAgent returns a lease, which is renewed whenever a third of its duration has passed. While the control plane
 cannot be reached, the renewal is retried. Once the control plane reports that the lease has expired, the agent
-registers again and gets another lease. A segment id is (lease id, sequence), so no id is ever used twice. Segments that
-were written under an old lease but never committed are collected.
+registers again and gets a new lease. A segment id is (lease id, sequence), so no id is ever used twice. Segments
+written under an old lease but never committed are collected.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ NO_LEASE = -1
 
 
 class NoLeaseError(Exception):
-    """The agent holds no lease now, so it may not write. Clients should retry."""
+    """The agent holds no lease, so it may not write. Clients should retry."""
 
 
 class AgentLease:
@@ -72,9 +72,7 @@ class AgentLease:
 
     @property
     def host(self) -> str:
-        """The host at which other agents reach this one, which is the host that the first listener advertises to
-        clients.
-        """
+        """The host at which other agents reach this one, as advertised by the first listener."""
         return self._endpoints[0][1]
 
     @property
@@ -90,14 +88,14 @@ class AgentLease:
         ]
 
     def next_segment_id(self, *, is_hot: bool = False) -> SegmentId:
-        """Return a segment id that was never used before. Raises NoLeaseError."""
+        """Return a segment id that has never been used. Raises NoLeaseError."""
         if self.lease_id == NO_LEASE:
-            raise NoLeaseError("the agent has no lease from the control plane at the moment")
+            raise NoLeaseError("the agent currently has no lease from the control plane")
         self._sequence += 1
         return SegmentId(hot_lease(self.lease_id) if is_hot else self.lease_id, self._sequence)
 
     def report_expired(self, lease_id: int) -> None:
-        """Register again at once if `lease_id`, which the control plane reported as expired, is the current lease."""
+        """Register again immediately if `lease_id`, which the control plane called expired, is still current."""
         if lease_id == self.lease_id:
             self.lease_id = NO_LEASE
             self._wake.set()
@@ -124,7 +122,7 @@ class AgentLease:
     async def leave(self, seconds: float) -> bool:
         """Ask the control plane to send clients to other agents. Wait up to `seconds`, and return whether it does so.
 
-        The lease is still renewed, so that requests already read can be answered. Call `stop_renewing` after that.
+        The lease is still renewed, so that requests already read can be answered. Call `stop_renewing` afterwards.
         """
         self._is_leaving = True
         if self.lease_id != NO_LEASE:
@@ -142,9 +140,9 @@ class AgentLease:
             self._control.cluster.remove_listener(self._on_cluster)
 
     async def release(self, seconds: float) -> None:
-        """Release the lease after the last commit under it, so that Metadata stops listing the agent at once.
+        """Release the lease after the last commit under it, so that Metadata stops listing the agent immediately.
 
-        Without a reply in `seconds`, the lease is left to expire.
+        Without a reply within `seconds`, the lease is left to expire.
         """
         if self.lease_id == NO_LEASE:
             return
@@ -155,17 +153,17 @@ class AgentLease:
                 await self._control.call(command)
         except TimeoutError:
             log.info(
-                "the lease will expire by itself, since no control plane took it back within %g s",
+                "the lease could not be released within %g s, so it will expire by itself",
                 seconds,
             )
         except (ControlPlaneUnavailable, CommandRefused) as error:
             log.info("the lease could not be released, so it will expire by itself: %s", error)
 
     async def confirm(self, lease_id: int) -> None:
-        """Make sure that objects that were put under this lease are found if the lease has ended.
+        """Make sure that objects put under this lease will be collected even if it has ended.
 
-        Tells the control plane that the lease is still in use. If the lease has ended, its objects are swept once more.
-        Waits until a control plane has replied.
+        If the lease is current, renew it. If it has ended, have its objects swept once more. Returns once a control
+        plane has replied.
         """
         if lease_id == self.lease_id:
             await self.renew()
@@ -227,16 +225,17 @@ class AgentLease:
                 await self._wait(_RETRY_SECONDS)
 
     async def _wait(self, seconds: float) -> None:
-        """Wait for `seconds`, or until the lease is known to be lost or must be renewed immediately."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
         self._wake.clear()
 
     def _on_cluster(self) -> None:
-        """Renew over each new session, so that the control plane knows the session's agent (ADR 0018).
+        """Renew the lease over each new session, so that the control plane knows which agent the session belongs to
+        (ADR 0018).
 
-        If the agent is hidden, its clients move to other agents, so their unsent commands must not be sent any more.
+        If the agent is hidden, its clients move to other agents, so commands from them that are still unsent are
+        dropped.
         """
         cluster = self._control.cluster
         if cluster.sessions != self._session:

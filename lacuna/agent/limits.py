@@ -1,6 +1,4 @@
-"""The number of elements in a request that are handled in one step, so that other requests are served between the
-steps.
-"""
+"""How many elements of a request are handled in one step. Other requests are served between the steps."""
 
 from typing import Final
 

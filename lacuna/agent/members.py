@@ -1,12 +1,12 @@
 """Group members that the agent keeps alive while no control plane can be reached (adr/0034).
 
 During such an outage, no member can join, leave or be removed, and member sessions restart afterwards. A member of the
-current generation therefore stays in it. However, clients do not know this: after some time without an answer to their
-heartbeats, librdkafka and franz-go give up their partitions. For this reason, the agent itself answers heartbeats from
-members that it knows to be in their groups.
+current generation therefore stays in it. But clients do not know this: after some time without an answer to their
+heartbeats, librdkafka and franz-go give up their partitions. The agent therefore answers heartbeats from members that
+it knows to be in their groups.
 
-A control plane may still have decided a heartbeat whose answer, perhaps with partitions to revoke, was lost. For this
-reason, it sends each member its assignment again over the next session (adr/0016).
+A control plane may have decided a heartbeat whose answer, perhaps with partitions to revoke, was lost. It therefore
+sends each member its assignment again over the next session (adr/0016).
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _MOST: Final = 100_000
 
 
 def without_assignment(answered: ConsumerGroupHeartbeatAnswered) -> ConsumerGroupHeartbeatAnswered:
-    """Return the part of an answer that is kept, which leaves out the assignment, since the member already knows it."""
+    """Return the answer to keep for a member, without the assignment, which the member already knows."""
     return ConsumerGroupHeartbeatAnswered(
         member_id=answered.member_id,
         member_epoch=answered.member_epoch,
@@ -47,10 +47,10 @@ class Members:
         self._kept: OrderedDict[Hashable, Reply] = OrderedDict()
 
     async def ask(self, member: Hashable, command: Command) -> Reply:
-        """Forward a heartbeat, and return its reply or, without a control plane, the reply kept for the member. Raises
-        ControlPlaneUnavailable if there is neither.
+        """Forward a heartbeat, and return its reply or, without a control plane, the reply kept for the member.
 
-        `member` identifies the group, the generation and the member. None means that no reply is kept for it.
+        `member` identifies the group, the generation and the member; None means that no reply is kept. Raises
+        ControlPlaneUnavailable if there is neither a control plane nor a kept reply.
         """
         calling = asyncio.ensure_future(self._control.call(command))
         try:
@@ -66,14 +66,14 @@ class Members:
             calling.cancel()
 
     def keep(self, member: Hashable, reply: Reply) -> None:
-        """Keep this reply for the member, which is in its group, for use while there is no control plane."""
+        """Keep this reply for a member of the group, for use while there is no control plane."""
         self._kept[member] = reply
         self._kept.move_to_end(member)
         if len(self._kept) > _MOST:
             self._kept.popitem(last=False)
 
     def forget(self, member: Hashable) -> None:
-        """Record that the member is not in its group, although it assumes that it is."""
+        """Forget a member that has turned out not to be in its group."""
         self._kept.pop(member, None)
 
     def _reply_to(self, member: Hashable) -> Reply | None:

@@ -22,7 +22,6 @@ class Histogram:
         self.seconds = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Add one duration to the histogram."""
         bucket = int(seconds * _A_SECOND).bit_length()
         self.counts[min(_LAST, bucket)] += 1
         self.seconds += seconds

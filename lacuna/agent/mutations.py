@@ -1,5 +1,4 @@
-"""The quota on topic changes (KIP-599): the changes that a request makes, and its answer if the quota does not allow
-them.
+"""The quota on topic changes (KIP-599): the changes that a request makes, and its answer if the quota forbids them.
 
 Only actual changes use the quota. A topic that already exists, or that the client may not create, uses nothing.
 """
@@ -18,15 +17,13 @@ _MESSAGE: Final = "The throttling quota has been exceeded."
 
 
 class Change(NamedTuple):
-    """The changes that a request to an API would make."""
-
     api: Api[Any, Any]
     mutation: Mutation
     sizes: Sizes
 
 
 def change_of(call: Call, api: Api[Any, Any], request: Any) -> Change | None:
-    """Return the changes that a request would make, or None if such a request changes nothing."""
+    """Return the changes that a request would make, or None if it changes nothing."""
     mutation = api.mutation
     if mutation is None or getattr(request, "validate_only", False):
         return None
@@ -34,7 +31,6 @@ def change_of(call: Call, api: Api[Any, Any], request: Any) -> Change | None:
 
 
 def owed(quotas: Quotas, peer: Peer, now: float) -> float:
-    """Return how long a client must wait, in seconds, before it may change topics."""
     return quotas.delay(MUTATIONS, peer.session.principal.name, peer.client_id, now)
 
 
@@ -47,9 +43,7 @@ def spend(quotas: Quotas, peer: Peer, partitions: int, now: float) -> float:
 
 
 async def refusal(call: Call, change: Change, request: Any) -> Any:
-    """Return the answer for a client that exceeds the quota. Its changes are rejected, and other errors stay
-    unchanged.
-    """
+    """Reject the changes of a client that exceeds the quota, and keep the other errors in the answer."""
     if not hasattr(request, "validate_only"):
         return change.api.refuse(call, request, _EXCEEDED)
     response: Any = await change.api.handle(call, request._replace(validate_only=True))
@@ -64,7 +58,7 @@ async def refusal(call: Call, change: Change, request: Any) -> Any:
 
 
 def changed(call: Call, change: Change, response: Any) -> int:
-    """Return the number of partitions that a request has created or deleted, according to its response."""
+    """Return how many partitions a request has created or deleted, according to its response."""
     topics = call.context.control.cluster.topics_by_name
     mutation, sizes = change.mutation, change.sizes
     count = 0

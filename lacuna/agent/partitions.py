@@ -24,9 +24,9 @@ async def find_partitions(
 ) -> list[TopicPartition | None]:
     """Find partitions by (topic name, partition). Returns None for each partition that does not exist.
 
-    If one is missing from the view, the view is first updated from the control plane. Another agent may just have
-    created the partition. A client that receives an unknown-topic error waits, or abandons its commit or transaction.
-    Raises ControlPlaneUnavailable.
+    If any is missing from the view, the view is first updated from the control plane, since another agent may have just
+    created it. A client that receives an unknown-topic error waits, or abandons its commit or transaction. Raises
+    ControlPlaneUnavailable.
     """
     wanted = tuple(pairs)
     found = _find_in_view(context, wanted)

@@ -1,9 +1,9 @@
 """A connection to each of the other agents, which breaks as soon as that agent's process dies (adr/0018).
 
-The control plane hides an agent one second after its session has broken. However, when an agent dies, its clients
-immediately query another agent, and franz-go then waits five seconds before it repeats the query. For this reason, an
-agent does not advertise another agent whose connection has just broken. Any agent serves any partition, so a wrong
-guess does no harm.
+The control plane hides an agent one second after its session has broken. When an agent dies, however, its clients
+immediately query another agent, and franz-go then waits five seconds before it repeats the query. An agent therefore
+does not advertise an agent whose connection has just broken. Any agent serves any partition, so a wrong guess does no
+harm.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from lacuna.agent.lease import AgentLease
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 
-#: After this time, the control plane's information is better. It hides an agent that has gone, and lists an agent that
-#: only this agent cannot reach.
+#: After this time, the control plane's information is more reliable: it hides an agent that has gone, and lists one
+#: that only this agent cannot reach.
 _DOUBT_SECONDS: Final = 3.0
 _PAUSE_SECONDS: Final = 1.0
 
@@ -25,7 +25,7 @@ cannot connect."""
 
 
 class LineCounts(NamedTuple):
-    """The number of open connections, and the number of connections wanted, which is one for each other agent."""
+    """How many connections are open, and how many there should be, which is one for each other agent."""
 
     open: int
     wanted: int
@@ -61,11 +61,9 @@ class PeerLines:
         return until is not None and asyncio.get_running_loop().time() < until
 
     def counts(self) -> LineCounts:
-        """The number of open connections, and of wanted ones."""
         return LineCounts(self._open, len(self._lines))
 
     def _keep_lines(self) -> None:
-        """Keep a connection to each of the other agents, and restore broken connections."""
         wanted = {
             agent.node_id: agent
             for agent in self._control.cluster.agents

@@ -2,7 +2,7 @@
 (adr/0034).
 
 If only this agent is cut off, its clients should move to the other agents. If no control plane leads, they have nowhere
-to go and should stay. Only the other agents know which is the case. An agent with a session stops advertising this
+to go and should stay. Only the other agents know which is the case: an agent with a session stops advertising this
 agent one second after the control plane has lost contact with it.
 """
 
@@ -45,7 +45,6 @@ class Peers:
         self._task = asyncio.get_running_loop().create_task(self._watch(), name="peers")
 
     async def stop(self) -> None:
-        """Send no more requests."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))
@@ -78,10 +77,10 @@ class Peers:
         )
 
     def _give_clients_up(self) -> None:
-        """Tell clients from now on that other agents are the leaders and coordinators.
+        """Refer clients to the other agents as leaders and coordinators from now on.
 
-        The clients' unsent requests must not reach the control plane after requests that the clients send through other
-        agents.
+        Drop the clients' unsent commands, which must not reach the control plane after requests that the clients send
+        through other agents.
         """
         log.warning(
             "no control plane can be reached, but other agents can reach one: clients are sent "

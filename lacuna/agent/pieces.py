@@ -1,8 +1,8 @@
 """Cuts a request with long arrays into requests with few elements, and joins the answers to these.
 
-A handler processes a request in one or a few steps of the event loop, and the control plane processes a command in the
-same way. To keep other clients from waiting for a request with a million elements, its API declares which array may be
-cut (`Api.pieces`). The pieces are handled one after another, and other requests are served between them. Each answer is
+The event loop handles a request in one or a few steps, and the control plane handles a command in the same way. So that
+a request with a million elements does not keep other clients waiting, its API declares which array may be cut
+(`Api.pieces`). The pieces are handled one after another, and other requests are served in between. Each answer is
 encoded as soon as it is complete, since decoded answers would take many times the memory.
 """
 
@@ -26,18 +26,14 @@ _executor: Final = ThreadPoolExecutor(1, "large-requests")
 
 
 class Piece(NamedTuple):
-    """A part of a request. `depth` is the number of nested arrays in which its first element continues the last element
-    of the previous piece.
-    """
+    """A part of a request. In `depth` nested arrays, its first element continues the last one of the previous piece."""
 
     request: Any
     depth: int
 
 
 async def read(api: Api[Any, Any], body: memoryview, version: int) -> Any:
-    """Read a large request in a thread, so that the event loop keeps running. Raises MalformedRequest if it cannot be
-    read.
-    """
+    """Read a large request in a thread, so that the event loop keeps running. Raises MalformedRequest."""
     return await asyncio.get_running_loop().run_in_executor(_executor, api.read, body, version)
 
 
@@ -57,14 +53,13 @@ def pieces_of(api: Api[Any, Any], request: Any, count: int) -> Pieces | None:
 def _check(count: int, most: int) -> None:
     if count > most:
         raise MalformedRequest(
-            f"more than {most} of the request's elements belong together; send at most that many"
+            f"the request has more than {most} elements that cannot be handled separately; send "
+            "at most that many"
         )
 
 
 def cut(request: Any, pieces: Pieces) -> Iterator[Piece]:
-    """Yield the pieces of a request as they are needed. Raises MalformedRequest if the request cannot be cut into small
-    enough pieces.
-    """
+    """Yield the pieces of a request as they are needed. Raises MalformedRequest if no cut makes them small enough."""
     name, *inner = pieces.asked
     for elements, depth in _cut(getattr(request, name), inner, pieces.most):
         yield Piece(request._replace(**{name: elements}), depth)
@@ -73,7 +68,7 @@ def cut(request: Any, pieces: Pieces) -> Iterator[Piece]:
 def _cut(
     elements: Sequence[Any], inner: Sequence[str], most: int
 ) -> Iterator[tuple[Sequence[Any], int]]:
-    """Yield runs of elements, each containing no more than `most` elements in total, with their depths (see Piece)."""
+    """Yield runs of at most `most` elements, counting nested ones, with their depths (see Piece)."""
     run: list[Any] = []
     left = most
     for element in elements:
@@ -100,8 +95,7 @@ def _cut_one(element: Any, inner: Sequence[str], most: int) -> Iterator[tuple[Se
 
 
 def count_of(value: Any, most: int = sys.maxsize) -> int:
-    """Return the number of elements in a value, which counts the elements of its arrays, and the value itself unless it
-    is an array.
+    """Count the elements in the arrays of a value, and the value itself unless it is an array.
 
     Counting may stop once there are more than `most` elements.
     """
@@ -125,7 +119,7 @@ def _is_row(value: Any) -> bool:
 class Joined:
     """The answers to the pieces of one request, joined into one answer.
 
-    In each nested array, all elements except the last are already encoded, since only the last element may still grow.
+    In each nested array, all elements except the last are already encoded, since only the last may still grow.
     """
 
     def __init__(
@@ -145,9 +139,9 @@ class Joined:
         self._response: Any = None
 
     def add(self, response: Any, depth: int) -> bool:
-        """Add the answer to the next piece. Return False if the answer is a single error that applies to all pieces.
+        """Add the answer to the next piece. Return False if it is a single error that applies to all pieces.
 
-        Raises MalformedRequest if the answer becomes too large.
+        Raises MalformedRequest if the joined answer becomes too large.
         """
         elements = getattr(response, self._names[0])
         is_over = not elements and getattr(response, "error_code", 0) != 0
@@ -164,7 +158,6 @@ class Joined:
         return not is_over
 
     def response(self) -> Any:
-        """Return the answer to the whole request."""
         self._end(0)
         return self._response._replace(**{self._names[0]: self._written[0] or ()})
 
@@ -183,7 +176,6 @@ class Joined:
             self._add(level + 1, self._inner(level, elements[-1]), 0)
 
     def _end(self, level: int) -> None:
-        """Encode the last element of an array, which will not grow any more."""
         last = self._last[level]
         if last is None:
             return

@@ -1,5 +1,4 @@
-"""Chooses the agents to which clients are sent. They are live, preferably in this agent's zone, and chosen by
-rendezvous hashing.
+"""Chooses the agents to which clients are sent: live ones, preferably in this agent's zone, by rendezvous hashing.
 
 An agent is live if it has a lease and a session over which the lease is renewed. Any agent can serve any partition and
 any group. Placement only helps caches and flushes, so it does no harm if two agents temporarily see different live
@@ -17,11 +16,10 @@ from lacuna.controlplane.v1.cluster_pb2 import Agent
 
 
 def live_agents(context: AgentContext) -> Sequence[Agent]:
-    """Return the live agents, one for each node id, in order of node id. If the control plane lists none, return this
-    agent.
+    """Return the live agents, one for each node id, in order of node id, or this agent if the control plane lists none.
 
-    Agents that appear to have just died are omitted if other agents remain. This agent is omitted if it is cut off and
-    other agents are known to serve its clients.
+    Agents that appear to have just died are omitted if others remain. This agent is omitted if it is cut off and other
+    agents are known to serve its clients.
     """
     found = {agent.node_id: agent for agent in context.control.cluster.agents}
     if context.lease.trust.is_replaced:
@@ -33,9 +31,9 @@ def live_agents(context: AgentContext) -> Sequence[Agent]:
 
 
 def brokers(context: AgentContext, *, with_gone: bool) -> Sequence[Agent]:
-    """Return the agents that Metadata lists, in order of node id, which are the live agents and those that are leaving.
+    """Return the agents that Metadata lists, in order of node id: the live agents and those that are leaving.
 
-    `with_gone` adds agents that are hidden or gone. A tool that queries every broker would wait for such agents, but
+    `with_gone` adds agents that are hidden or gone. A tool that queries every broker would wait for them, but
     librdkafka's producers need them in the list (adr/0058). Nothing is placed on them.
     """
     cluster = context.control.cluster
@@ -50,18 +48,14 @@ def brokers(context: AgentContext, *, with_gone: bool) -> Sequence[Agent]:
 
 
 def candidates(context: AgentContext) -> Sequence[Agent]:
-    """Return the live agents on which work is placed, which are those in this agent's zone if there are any, and
-    otherwise all.
-    """
+    """Return the live agents on which work is placed: those in this agent's zone if there are any, or else all."""
     agents = live_agents(context)
     near = [agent for agent in agents if agent.zone == context.settings.zone]
     return near or agents
 
 
 def as_seen(agents: Iterable[Agent], session: Authentication) -> Sequence[Agent]:
-    """Return agents with the hosts and ports for clients of the session's listener. Agents that lack this listener are
-    omitted.
-    """
+    """Return those agents that have the session's listener, with the hosts and ports that its clients use."""
     listener = session.listener.name
     return [seen for agent in agents if (seen := _at_listener(agent, listener)) is not None]
 
@@ -84,8 +78,7 @@ def others_are_live(context: AgentContext) -> bool:
 def controller(context: AgentContext) -> int:
     """Return the node id to name as the controller, or -1 if no agent is live.
 
-    This agent is the controller if it is a candidate, so that clients do not have to find out that another agent has
-    gone.
+    This agent names itself if it is a candidate, so that clients need not find out whether another agent has gone.
     """
     node_ids = [agent.node_id for agent in candidates(context)]
     if context.lease.node_id in node_ids:
@@ -94,15 +87,12 @@ def controller(context: AgentContext) -> int:
 
 
 def is_ours(context: AgentContext, key: bytes) -> bool:
-    """Whether `key` belongs to this agent. Among live agents that see the same set of agents, each key belongs to
-    exactly one.
-    """
+    """Whether `key` is placed on this agent. Live agents with the same view agree on the placement of each key."""
     (is_one,) = are_ours(context, (key,))
     return is_one
 
 
 def are_ours(context: AgentContext, keys: Iterable[bytes]) -> list[bool]:
-    """Return `is_ours` for each of `keys`, in order."""
     node_ids = tuple(agent.node_id for agent in live_agents(context))
     node_id = context.lease.node_id
     return [not node_ids or place(key, node_ids) == node_id for key in keys]

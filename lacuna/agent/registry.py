@@ -1,7 +1,7 @@
 """The Kafka APIs that are served, and the versions that ApiVersions advertises.
 
-The advertised versions are those that Kafka 4.4 advertises, and the earlier versions that old clients send (KIP-896). A
-test compares them with Kafka's answer in tests/golden/api_versions_kafka_4_4.json.
+The advertised versions are those of Kafka 4.4 and the earlier ones that old clients send (KIP-896). A test compares
+them with Kafka's answer in tests/golden/api_versions_kafka_4_4.json.
 """
 
 import pkgutil
@@ -21,8 +21,6 @@ ADD_OFFSETS_TO_TXN_KEY = 25
 
 
 class Registry:
-    """The served APIs."""
-
     __slots__ = ("_advertised", "_apis", "header_versions")
 
     def __init__(self, apis: Iterable[Api[Any, Any]]) -> None:
@@ -41,18 +39,17 @@ class Registry:
         }
 
     def get(self, api_key: int, version: int) -> Api[Any, Any] | None:
-        """Return the API with this key if it serves the version, or None. ApiVersions serves every version."""
+        """Return the API with this key, or None if it does not serve the version. ApiVersions serves every version."""
         api = self._apis.get(api_key)
         if api is None or api_key == API_VERSIONS_KEY:
             return api
         return api if api.min_version <= version <= api.max_version else None
 
     def apis(self) -> Iterable[Api[Any, Any]]:
-        """Return all served APIs."""
         return self._apis.values()
 
     def advertised(self) -> Mapping[int, tuple[int, int]]:
-        """Return key -> (first version, last version) in the order of keys, as ApiVersions advertises the versions."""
+        """Return the first and the last advertised version of each API, in the order of the API keys."""
         return self._advertised
 
     def takes(self, api_key: int, version: int) -> bool:
@@ -77,7 +74,6 @@ def request_header_version(api_key: int, version: int) -> int:
 
 @cache
 def _requests() -> Mapping[int, Message[Any]]:
-    """Return the request messages in lacuna.wire by API key."""
     own: tuple[Message[Any], ...] = (READ_CHUNK_REQUEST, ASK_CONTROL_REQUEST)
     found = {each.api_key: each for each in own}
     for module_info in pkgutil.iter_modules(messages.__path__):
@@ -90,7 +86,6 @@ def _requests() -> Mapping[int, Message[Any]]:
 
 @cache
 def api_names() -> Mapping[int, str]:
-    """Return the name of each API by its key, in Kafka's spelling: Produce, Fetch."""
     return {
         key: request.body.make.__name__.removesuffix("Request")
         for key, request in _requests().items()
@@ -98,9 +93,7 @@ def api_names() -> Mapping[int, str]:
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """Return the version of the response header: 1 if it has tagged fields, else 0. It is always 0 for ApiVersions
-    (KIP-511).
-    """
+    """Return the response header's version: 1 with tagged fields, else 0, as always for ApiVersions (KIP-511)."""
     if api_key == API_VERSIONS_KEY:
         return 0
     return request_header_version(api_key, version) - 1

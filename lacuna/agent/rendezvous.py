@@ -10,12 +10,11 @@ _LONGEST_REMEMBERED: Final = 256
 
 
 def partition_key(topic_id: bytes, partition: int) -> bytes:
-    """Return the key by which a partition is placed."""
     return topic_id + partition.to_bytes(4, "big", signed=True)
 
 
 def place(key: bytes, node_ids: tuple[int, ...]) -> int:
-    """Return the one of `node_ids` (not empty) on which `key` is placed."""
+    """Return the node id on which `key` is placed. `node_ids` must not be empty."""
     if len(node_ids) == 1:
         return node_ids[0]
     return remembered(key, node_ids) if len(key) <= _LONGEST_REMEMBERED else _place(key, node_ids)

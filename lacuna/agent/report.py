@@ -1,6 +1,6 @@
 """The report that an agent sends with each renewal of its lease, for cluster overviews (adr/0044).
 
-The report is bounded: only some of the connections are examined, and only the most frequent kinds of clients are
+Its size is bounded: only some of the connections are examined, and only the most frequent kinds of clients are
 reported.
 """
 
@@ -30,7 +30,7 @@ _MOST_OF_ID: Final = 100
 
 @dataclass(slots=True)
 class _Kind:
-    """The connections of one version of a client."""
+    """The connections from clients of the same kind and version."""
 
     connections: int = 0
     client_ids: set[str] = field(default_factory=set)
@@ -40,9 +40,7 @@ class _Kind:
 def report_of(
     context: AgentContext, peers: Sequence[Peer], housekeeping: HousekeepingMetrics | None
 ) -> AgentReport:
-    """Return the report of an agent to which `peers` are connected. `housekeeping` is None if other agents do the
-    housekeeping.
-    """
+    """Return the report of an agent to which `peers` are connected. `housekeeping` is None if other agents do it."""
     metrics, cache = context.metrics, context.fetch.cache.metrics
     clients = clients_of(islice(peers, _LOOKED_AT))
     return AgentReport(

@@ -1,4 +1,4 @@
-"""The rights of one request's client, which are the authorizer's decisions for its principal and host. Logs denials."""
+"""What the client of a request may do, as the authorizer decides for its principal and host. Logs denials."""
 
 from lacuna.agent.client import Peer
 from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation, ResourceType
@@ -9,9 +9,7 @@ from lacuna.controlplane.shared.rights import Names, PrincipalRights
 
 
 class Rights:
-    """The rights of one request's client. If `is_logged` is false, denials are not logged, because the client only asks
-    about its rights.
-    """
+    """The rights of a request's client. With `is_logged=False`, a right is checked without logging a denial."""
 
     __slots__ = ("_api", "_audit", "_authorizer", "host", "principal")
 
@@ -23,7 +21,6 @@ class Rights:
         self.host = peer.host
 
     def may(self, operation: int, resource_type: int, name: str, *, is_logged: bool = True) -> bool:
-        """Return whether the client may perform an operation on a resource."""
         if self._authorizer.allows(self.principal, self.host, operation, resource_type, name):
             return True
         if is_logged:
@@ -31,11 +28,9 @@ class Rights:
         return False
 
     def may_topic(self, operation: int, name: str, *, is_logged: bool = True) -> bool:
-        """Return whether the client may perform an operation on a topic."""
         return self.may(operation, ResourceType.TOPIC, name, is_logged=is_logged)
 
     def may_cluster(self, operation: int, *, is_logged: bool = True) -> bool:
-        """Return whether the client may perform an operation on the cluster."""
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, is_logged=is_logged)
 
     def error(self, operation: int, resource_type: int, name: str) -> int:
@@ -45,11 +40,10 @@ class Rights:
         return DENIED[resource_type]
 
     def to_ask(self, names: Names) -> PrincipalRights:
-        """Return the client's rights to send questions to the control plane. `names` has the names of topics."""
+        """Return the client's rights to send questions to the control plane. `names` provides the names of topics."""
         return PrincipalRights(names, self._authorizer, self._audit, self.principal, self.host)
 
     def may_write_somewhere(self) -> bool:
-        """Return whether the client may write to at least one topic."""
         return self._authorizer.allows_somewhere(
             self.principal, self.host, Operation.WRITE, ResourceType.TOPIC
         )
@@ -59,14 +53,12 @@ class Rights:
         return self._authorizer.operations(self.principal, self.host, resource_type, name)
 
     def cluster_operations(self) -> int:
-        """Return the client's authorized operations on the cluster, encoded as KIP-430's bits, or 0 if it may not
-        describe the cluster.
-        """
+        """Return the client's operations on the cluster as KIP-430's bits, or 0 if it may not describe the cluster."""
         if not self.may_cluster(Operation.DESCRIBE):
             return 0
         return self.operations(ResourceType.CLUSTER, CLUSTER_NAME)
 
     @property
     def whose(self) -> tuple[object, ...]:
-        """A value that does not change as long as the authorizer's decisions for the client do not change."""
+        """A value that changes whenever the authorizer's decisions for the client may change."""
         return self.principal, self.host, self._authorizer.version

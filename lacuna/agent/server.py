@@ -1,14 +1,14 @@
 """The listener of one agent process, and its connections.
 
     server = AgentServer(context, registry)
-    await server.start()                      # on context.settings.listeners; server.ports says which ports
+    await server.start()                      # on context.settings.listeners; server.ports are the actual ports
     ...
     await server.hand_over()                  # tells clients to go to other agents, within hand_over_ms
-    await server.stop()                       # answers what was read, within shutdown_grace_ms
+    await server.stop()                       # answers requests already read, within shutdown_grace_ms
 
 Start an agent's lease after its listener (`context.lease.start(*server.ports)`), so that no client is sent to a port
-that is not open yet. `RunningAgent.stop` (lacuna/operating/agents.py) defines the order in which the parts of an agent
-are stopped.
+that is not open yet. `RunningAgent.stop` (lacuna/operating/agents.py) defines the order in which an agent's parts are
+stopped.
 """
 
 import asyncio
@@ -69,9 +69,9 @@ class AgentServer:
         self.ports: list[int] = []
 
     async def start(self, *, reuse_port: bool = False) -> None:
-        """Listen on the addresses of the listeners.
+        """Listen on the addresses of the listeners. Raises ListenError if that fails.
 
-        `reuse_port` lets several workers listen on one port. Raises ListenError if the server cannot listen.
+        `reuse_port` lets several workers listen on one port.
         """
         self._reuses_port = reuse_port
         await self._listen()
@@ -115,16 +115,15 @@ class AgentServer:
 
     @property
     def is_listening(self) -> bool:
-        """Whether clients can connect."""
         return bool(self._listening)
 
     def suspend(self) -> None:
-        """Abort every connection and accept no more until `resume`."""
+        """Abort every connection, and accept no more until `resume`."""
         self._close_listeners()
         self.drop_clients()
 
     async def resume(self) -> None:
-        """Start listening again at the same addresses. Raises ListenError if that fails."""
+        """Listen again at the same addresses. Raises ListenError if that fails."""
         await self._listen()
 
     async def hand_over(self) -> None:
@@ -189,7 +188,7 @@ class AgentServer:
             handshake.abort()
 
     def peers(self) -> list[Peer]:
-        """The connected clients, one for each connection."""
+        """Return the connected clients, one for each connection."""
         return [connection.peer for connection in self._connections]
 
     # Called by connections.
@@ -256,7 +255,6 @@ class AgentServer:
         return f"{most} are open; to allow more, {MORE_FILES}"
 
     def forget(self, connection: ClientConnection) -> None:
-        """Unregister a connection that is closed."""
         if connection in self._connections:
             del self._connections[connection]
             self._addresses.closed(connection.peer.host)

@@ -2,10 +2,10 @@
 
     waiting frames -> handlers -> slots -> the connection, in the order of the requests
 
-One request is served at a time, as in Kafka. Requests to a pipelined API (Produce) are the exception. They start in
-order and finish in any order, so that several of them share a flush. A request to another API waits until they are
-answered. A slot keeps the place of each answer. A handler starts as soon as its request is complete and allowed to run.
-The handler gets a task only if it has to wait.
+One request is served at a time, as in Kafka, except that requests to a pipelined API (Produce) start in order and
+finish in any order, so that several of them share a flush. A request to any other API waits until they are answered. A
+slot keeps the place of each answer. A handler starts as soon as its request is complete and allowed to run, and gets a
+task only if it has to wait.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ def _for_clients(error_code: int) -> int:
 
 
 class _Slot:
-    """The place of one answer in the order of answers. `buffers` stays empty if the client wants no answer."""
+    """The place of one answer in the order of answers. `buffers` stays empty if the client expects no answer."""
 
     __slots__ = ("api", "began", "buffers", "is_alone", "is_done", "size", "task", "timed")
 
@@ -79,7 +79,7 @@ class _Slot:
 
 
 class Connection(Protocol):
-    """The part of a ClientConnection that serving requests needs. The class ClientConnection describes each member."""
+    """The part of ClientConnection that serving requests needs. ClientConnection documents the members."""
 
     @property
     def may_serve(self) -> bool: ...
@@ -146,7 +146,6 @@ class Serving:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is being served."""
         return bool(self._slots)
 
     def add(self, frames: Sequence[RequestFrame]) -> None:
@@ -155,9 +154,7 @@ class Serving:
         self.go_on()
 
     def go_on(self) -> None:
-        """Start the requests that may start now. Called after a request has arrived or was answered, and once writing
-        may continue.
-        """
+        """Start the requests that may start now: after one arrives or is answered, or once writing may continue."""
         while self._frames and self._connection.may_serve:
             frame = self._frames[0]
             api = self._registry.get(frame.api_key, frame.api_version)
@@ -265,7 +262,7 @@ class Serving:
         self._connection.answered(answers, requests, size)
 
     async def _respond(self, slot: _Slot, frame: RequestFrame) -> Sequence[Buffer] | None:
-        """Return the answer's body, or None if no answer is wanted."""
+        """Return the answer's body, or None if the client expects no answer."""
         api, metrics = slot.api, self._context.metrics
         metrics.requests[frame.api_key] += 1
         if frame.header_version == NO_HEADER:
@@ -290,10 +287,7 @@ class Serving:
     async def _respond_to(
         self, slot: _Slot, call: Call, request: Any, count: int = MOST_ELEMENTS
     ) -> Sequence[Buffer] | None:
-        """Return the body of the answer to a request that has been read, or None if no answer is wanted.
-
-        The request has at most `count` elements.
-        """
+        """Return the body of the answer to a request with at most `count` elements, or None if none is expected."""
         api = slot.api
         how = pieces.pieces_of(api, request, count)
         if how is not None:
@@ -311,9 +305,7 @@ class Serving:
     async def _respond_in_pieces(
         self, slot: _Slot, call: Call, how: Pieces, cut: Iterable[pieces.Piece]
     ) -> Sequence[Buffer] | None:
-        """Answer a request piece by piece, while other requests are served between the pieces. Return None if the
-        client has left.
-        """
+        """Answer a request piece by piece, and serve other requests in between. Return None if the client has left."""
         api = slot.api
         joined = pieces.Joined(api, call.version, how.answered, partial(_count_errors, api, call))
         for request, depth in cut:
@@ -331,9 +323,7 @@ class Serving:
         return self._accounted(slot, call, joined.response())
 
     def _refused_after(self, error: Exception, api: Api[Any, Any], call: Call, request: Any) -> Any:
-        """Return the answer to a request whose handler has raised an error. Raises MalformedRequest if the connection
-        must be closed.
-        """
+        """Return the answer after a handler's error, or raise MalformedRequest to close the connection."""
         metrics = self._context.metrics
         if isinstance(error, MalformedRequest):
             raise error
@@ -356,7 +346,7 @@ class Serving:
         return api.refuse(call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     async def _handled(self, slot: _Slot, call: Call, request: Any) -> Sequence[Buffer] | None:
-        """Return the handler's answer, or None if no answer is wanted, and count the request's use of quotas."""
+        """Count the request's use of quotas, and return the handler's answer, or None if the client expects none."""
         api = slot.api
         change = None if slot.timed is None else mutations.change_of(call, api, request)
         if change is not None and (answer := await self._refused_change(change, call, request)):
@@ -374,16 +364,14 @@ class Serving:
     def _accounted(
         self, slot: _Slot, call: Call, response: Any, changed: int = 0
     ) -> Sequence[Buffer]:
-        """Return the body of an answer, which includes how long the client must wait because of its quota use."""
+        """Return the body of an answer, which says how long the client must wait because of its quota use."""
         body = _written(slot.api, call, response)
         if delay := self._spend(slot, call, body, changed):
             return slot.api.write(throttling.told(response, delay), call.version)
         return body
 
     def _waits_for_quotas(self, api: Api[Any, Any], frame: RequestFrame) -> bool:
-        """Whether a request has to wait because of earlier quota use. If so, the connection serves no requests in the
-        meantime.
-        """
+        """Whether a request must wait because of earlier quota use. If so, the connection is muted."""
         peer = self._peer_of(frame)
         if not self._connection.may_wait or not throttling.is_counted(peer, api.quota):
             return False
@@ -393,7 +381,7 @@ class Serving:
         return delay > 0
 
     def _mute(self, delay: float) -> None:
-        """Serve no further request for a while. The remaining wait is recomputed afterwards, since shares change."""
+        """Serve no requests for a while. Afterwards, the remaining wait is computed again, since shares change."""
         if delay:
             self._connection.mute(min(delay, LONGEST_SECONDS))
 
@@ -407,7 +395,7 @@ class Serving:
     async def _refused_change(
         self, change: mutations.Change, call: Call, request: Any
     ) -> Sequence[Buffer] | None:
-        """Return the answer to a topic change that a quota does not allow now, or None if the change is allowed."""
+        """Return the answer to a topic change that a quota forbids, or None if the change is allowed."""
         now = asyncio.get_running_loop().time()
         delay = mutations.owed(self._context.quotas, call.peer, now)
         if not delay or call.version < change.mutation.first_strict:
@@ -418,9 +406,7 @@ class Serving:
         return _written(change.api, call, throttling.told(response, delay))
 
     def _spend(self, slot: _Slot, call: Call, body: Sequence[Buffer], changed: int = 0) -> float:
-        """Count a request's quota use and the partitions that it `changed`, and return how long its client must
-        wait.
-        """
+        """Count a request's quota use and `changed` partitions, and return how long its client must wait."""
         if slot.timed is None:
             return 0.0
         quotas, peer, now = self._context.quotas, call.peer, asyncio.get_running_loop().time()
@@ -434,9 +420,7 @@ class Serving:
         return delay
 
     async def _take_token(self, api: Api[Any, Any], frame: RequestFrame) -> Sequence[Buffer] | None:
-        """Return the token in response to a client's token without a header, or None if the connection ends without a
-        response.
-        """
+        """Process a client's token without a header. Return the response, or None if the connection ends."""
         request = SaslAuthenticateRequest(bytes(frame.body))
         response = await api.handle(Call(self._context, self.peer, 0), request)
         assert response is not None
@@ -472,7 +456,6 @@ def _not_admitted(session: Authentication, api_key: int) -> FrameError:
 
 
 def _written(api: Api[Any, Any], call: Call, response: Any) -> Sequence[Buffer]:
-    """Return the body of an answer, and count its error codes."""
     body = api.write(response, call.version)
     if (errors := api.response.codec.errors) is not None:
         _count_errors(api, call, errors)

@@ -50,8 +50,8 @@ class AgentSettings:
     max_connections: int = setting(
         "max.connections",
         LARGEST_INT,
-        "The maximum number of connections. The agent closes further connections immediately, and also those beyond "
-        "the limit on open files.",
+        "The maximum number of connections. The agent immediately closes new connections beyond this limit, or "
+        "beyond the limit on open files.",
         least=1,
         most=LARGEST_INT,
     )
@@ -64,21 +64,21 @@ class AgentSettings:
     max_agent_bytes: int = setting(
         "queued.max.request.bytes",
         512 * MEBIBYTE,
-        "The maximum number of bytes in unanswered requests on all connections together. At this bound, the agent "
+        "The maximum number of bytes in unanswered requests, on all connections together. At this limit, the agent "
         "stops reading requests.",
         least=1024,
     )
     hand_over_ms: int = setting(
         "shutdown.handover.ms",
         10_000,
-        "How long a stopping agent waits for its clients to move to other agents, before it answers the requests "
-        "that it has read.",
+        "How long a stopping agent waits for its clients to move to other agents, before it finishes the requests "
+        "already read.",
         most=_LONGEST_WAIT_MS,
     )
     shutdown_grace_ms: int = setting(
         "shutdown.grace.ms",
         3_000,
-        "How long a stopping agent continues to answer the requests that it has read.",
+        "How long a stopping agent continues to answer the requests already read.",
         most=_LONGEST_WAIT_MS,
     )
 

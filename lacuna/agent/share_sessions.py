@@ -1,8 +1,8 @@
-"""Share sessions (KIP-932): a session holds the partitions that a member of a share group fetches from this agent, and
-an epoch.
+"""Share sessions (KIP-932). A session holds an epoch and the partitions that a member of a share group fetches from
+this agent.
 
-A session only names partitions. The control plane knows which records its member holds. If an agent forgets a session,
-the member opens another one, and can still acknowledge the records that it holds.
+The control plane knows which records a member holds. If an agent forgets a session, the member opens another one, and
+can still acknowledge the records that it holds.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ CLOSING_EPOCH: Final = -1
 _LARGEST_EPOCH: Final = 2**31 - 1
 #: Kafka's group.share.max.share.sessions.
 MOST_SESSIONS: Final = 2_000
-#: A session that was silent for this long makes room for a new one.
+#: A session that has been silent for this long makes room for a new one.
 _SILENT_SECONDS: Final = 120.0
 
 
@@ -40,7 +40,6 @@ class ShareSession:
     partitions: OrderedDict[PartitionKey, None] = field(default_factory=OrderedDict)
 
     def update(self, added: Iterable[PartitionKey], forgotten: Iterable[PartitionKey]) -> None:
-        """Add and remove partitions."""
         for key in added:
             self.partitions.setdefault(key)
         for key in forgotten:
@@ -68,9 +67,7 @@ class ShareSessions:
         return len(self._sessions)
 
     def open(self, group_id: str, member_id: str, now: float) -> ShareSession:
-        """Begin a session, which replaces an earlier session of the member. Raises SessionError if there are too many
-        sessions.
-        """
+        """Begin a session, replacing any earlier one of the member. Raises SessionError if there are too many."""
         key = group_id, member_id
         self._sessions.pop(key, None)
         if len(self._sessions) >= self._most:
@@ -117,12 +114,12 @@ class ShareSessions:
             del self._waiting[group_id]
 
     def wake(self, group_id: str) -> None:
-        """Let the waiting fetches of a group check for records again."""
+        """Let the group's waiting fetches check for records again."""
         for event in self._waiting.get(group_id, ()):
             event.set()
 
     def wakes_of(self, group_id: str) -> int:
-        """Return the number of waiting fetches of a group."""
+        """Return how many of the group's fetches are waiting."""
         return len(self._waiting.get(group_id, ()))
 
     def end_waits(self) -> None:

@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 async def side_by_side(works: Sequence[Callable[[], Awaitable[T]]], most: int) -> list[T]:
-    """Run the tasks, no more than `most` of them at a time, and return their results in the order of the tasks.
+    """Run the tasks, at most `most` of them at a time, and return their results in order.
 
     The first error is raised, and the other tasks are cancelled.
     """

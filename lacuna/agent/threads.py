@@ -17,8 +17,8 @@ _conversions: Final = ThreadPoolExecutor(MAX_CONVERSIONS, "message-sets")
 class Threads(ThreadPoolExecutor):
     """An executor whose first thread starts immediately, while an error can still be reported.
 
-    Further threads start when they are needed. If a thread cannot start because memory or processes are short, the
-    running threads also do its work. Python's executor would raise an error instead, and leave the work in its queue.
+    More threads start as needed. If one cannot start because memory or processes are short, the running threads also do
+    its work, whereas Python's executor would raise an error and leave the work in its queue.
     """
 
     def __init__(self, most: int, name: str) -> None:
@@ -42,8 +42,9 @@ async def convert(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Convert message sets of old clients in one of MAX_CONVERSIONS threads, and return the result or raise the error.
 
     Converting a megabyte takes 1 ms in the compiled kernel, 4 ms with snappy or lz4, and 50 ms with gzip. In the event
-    loop, this would delay other clients. The data is also in memory several times, which the number of threads bounds.
-    The kernel and the codecs release the GIL, so clients with current formats never wait for a conversion.
+    loop, this would delay other clients. Each conversion also holds the data in memory several times, so the number of
+    threads bounds the memory. The kernel and the codecs release the GIL, so clients with current formats never wait for
+    a conversion.
     """
     call = partial(function, *args, **kwargs)
     return await asyncio.get_running_loop().run_in_executor(_conversions, call)

@@ -3,10 +3,10 @@ correct (S7).
 
 Changes made through other agents reach an agent over its session, a moment after those agents have answered them. An
 agent that was suspended, or whose session stalls, does not know that its views are out of date. When it resumes, it
-could answer from stale views before it has read the changes made in the meantime. For this reason, every reply to a
-call confirms the views as of the start of the call, since a reply arrives after all changes that it reflects
-(adr/0003). Time is that of the event loop, which advances while the process is suspended. Renewing the lease is such a
-call, and a request that needs more recent views makes one.
+could answer from stale views before it has read the changes made in the meantime. Therefore, every reply to a call
+confirms the views as of the start of the call, since a reply arrives after all changes that it reflects (adr/0003).
+Time is that of the event loop, which advances while the process is suspended. Renewing the lease is such a call, and a
+request that needs more recent views makes one.
 
 Views that are not trusted still show the records known before, and the record at an offset never changes. While no
 control plane can be reached, fetches therefore continue to read from such views, but no answer states that the log ends
@@ -42,7 +42,7 @@ class Trust:
         self._as_of = max(self._as_of, as_of)
 
     def holds(self, since: float = -math.inf) -> bool:
-        """Whether the views are trusted now, and have every change answered anywhere before `since` (loop time)."""
+        """Whether the views are trusted now, and include every change answered anywhere before `since` (loop time)."""
         now = asyncio.get_running_loop().time()
         return self._as_of >= since and self._as_of >= now - self.lasts
 

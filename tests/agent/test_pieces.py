@@ -230,7 +230,7 @@ async def test_a_piece_that_cannot_be_cut_closes_the_connection(
         asked = DescribeConfigsRequest([DescribeConfigsResource(2, "t", keys)])
         client.send(encode_request(32, 4, encode_body(32, 4, asked)))
         assert await client.is_closed()
-    assert f"more than {MOST_WHOLE} of the request's elements belong together" in caplog.text
+    assert f"more than {MOST_WHOLE} elements that cannot be handled separately" in caplog.text
 
 
 def test_messages_say_where_their_arrays_are() -> None:

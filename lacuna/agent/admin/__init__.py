@@ -1,1 +1,1 @@
-"""Shared by the admin APIs: configs, config resources, authorized operations, replica assignments."""
+"""Code that several admin APIs share."""

@@ -1,8 +1,8 @@
-"""Resource configs: which of them can be altered, and the errors for those that cannot.
+"""Altering the configs of resources, for AlterConfigs and IncrementalAlterConfigs.
 
-AlterConfigs and IncrementalAlterConfigs can alter the configs of topics (resource type 2), groups (32, KIP-848) and
-agents (4, "broker", KIP-226). A request without a broker name applies to all agents. The configs of loggers (8) and of
-client metrics subscriptions (16, KIP-714) can only be described.
+The configs of topics (resource type 2), groups (32, KIP-848) and agents (4, "broker", KIP-226) can be altered. An empty
+broker name stands for all agents. The configs of loggers (8) and of client metrics subscriptions (16, KIP-714) are
+read-only.
 """
 
 import re
@@ -57,7 +57,7 @@ async def alter_each(
     validate_only: bool,
     replaces_all: bool,
 ) -> list[tuple[int, str | None, int, str]]:
-    """Send one command for each resource, and return the fields of each answer. Each resource fails independently.
+    """Alter each resource with its own command, so that each fails independently, and return the fields of the answers.
 
     `change` converts a config in the request to a change for the control plane.
     """
@@ -76,11 +76,11 @@ def _check_altered(
     resources: Sequence[AlteredResource],
     changes: Sequence[ConfigChange],
 ) -> tuple[int, str] | None:
-    """Check what can be checked without the control plane for `resource`, one of `resources`.
+    """Check `resource` as far as possible without the control plane.
 
     Return an error code and a message, (0, "") if there is nothing to do, or None if the control plane must apply the
-    changes. For a resource that cannot be altered, deleting configs succeeds, because tools delete configs without
-    knowing whether they are set.
+    changes. Deleting configs of a read-only resource succeeds, because tools delete configs without knowing whether
+    they are set.
     """
     are_set = [each.operation != DELETE for each in changes]
     invalid = ErrorCode.INVALID_REQUEST
@@ -98,7 +98,7 @@ def _check_altered(
         if config.value is None and is_set:
             return invalid, f"Null value not supported for : {shorten(config.name)}"
     if kind == BROKER and not _BROKER_ID.fullmatch(name):
-        return invalid, f"The name of a broker is its id, not {shorten(name)!r}"
+        return invalid, f"A broker's name must be its id, not {shorten(name)!r}"
     if kind == TOPIC and not is_legal(name):
         return ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {shorten(name)!r}"
     return None
@@ -111,7 +111,6 @@ async def _alter(
     validate_only: bool,
     replaces_all: bool,
 ) -> tuple[int, str]:
-    """Apply either all changes to one resource or none, and return the control plane's error code and message."""
     context = call.context
     if resource.resource_type == BROKER:
         return await _alter_brokers(
@@ -148,9 +147,9 @@ async def _alter_brokers(
     ]
     if fixed:
         return ErrorCode.INVALID_REQUEST, (
-            f"Cannot update these configs dynamically: {shorten(', '.join(fixed))}. Change them on "
-            "the agent's command line or in its config file if DescribeConfigs of a broker lists "
-            "them; otherwise, they have no meaning here."
+            f"Cannot update these configs dynamically: {shorten(', '.join(fixed))}. If "
+            "DescribeConfigs lists them for a broker, change them on the agent's command line or "
+            "in its config file; otherwise, they do not exist here."
         )
     if not broker and any(each.name == CORDONED for each in changes):
         return (
@@ -163,7 +162,7 @@ async def _alter_brokers(
     ):
         return (
             ErrorCode.INVALID_REQUEST,
-            f"There is no broker {broker}: Metadata lists the live brokers.",
+            f"Broker {broker} does not exist. Metadata lists the live brokers.",
         )
     before = of_broker(cluster.security.configs, broker)
     after: dict[str, str] = {} if replaces_all else dict(before)

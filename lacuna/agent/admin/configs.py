@@ -1,9 +1,8 @@
 """Configs as DescribeConfigs and CreateTopics show them: values, sources and documentation.
 
-Topic configs come from the control plane's table of configs that have an effect (controlplane/shared/topic_configs.py),
-group configs from controlplane/shared/group_configs.py. An agent's configs are its settings, under Kafka's names where
-Kafka has one; neither these nor its loggers' levels can be altered. All client metrics subscriptions show the same
-values.
+Topic configs come from controlplane/shared/topic_configs.py, and group configs from
+controlplane/shared/group_configs.py. An agent's configs are its settings, under Kafka's names where Kafka has them;
+these and the levels of its loggers are read-only. All client metrics subscriptions show the same values.
 """
 
 import logging
@@ -64,9 +63,7 @@ _OF_TOPICS_ALONE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownConfig:
-    """One config of a resource. If it has synonyms, the first is the value in effect. `value` is None if neither the
-    config nor its default is set.
-    """
+    """A config of a resource. The first synonym, if any, is in effect. `value` is None if nothing sets it."""
 
     name: str
     value: str | None
@@ -78,7 +75,7 @@ class ShownConfig:
 
 
 def of_topic(own: Mapping[str, str], of_brokers: Mapping[str, str]) -> Iterable[ShownConfig]:
-    """Yield all configs of a topic. `own` holds those set on the topic, `of_brokers` those set for all brokers."""
+    """Yield all configs of a topic. `own` are set on the topic, and `of_brokers` for all brokers."""
     for config in TOPIC_CONFIGS.values():
         name = broker_name(config.name)
         synonyms = []
@@ -94,7 +91,6 @@ def of_topic(own: Mapping[str, str], of_brokers: Mapping[str, str]) -> Iterable[
 
 
 def _settable(config: TopicConfig | GroupConfig, synonyms: Sequence[Synonym]) -> ShownConfig:
-    """Return a config that can be set on its resource. If it has no synonyms, its default is in effect."""
     in_effect = [*synonyms, Synonym(config.name, config.default, DEFAULT)][0]
     return ShownConfig(
         name=config.name,
@@ -110,8 +106,7 @@ def _settable(config: TopicConfig | GroupConfig, synonyms: Sequence[Synonym]) ->
 def of_agent(context: AgentContext, agent: Agent) -> Iterable[ShownConfig]:
     """Return the configs of `agent`, sorted by name.
 
-    For other agents, only the addresses, node ids and zones are known. Their other settings are assumed to equal this
-    agent's.
+    Only the addresses, node ids and zones of other agents are known. Their settings are assumed to equal this agent's.
     """
     endpoints = agent.endpoints or [
         Endpoint(listener=DEFAULT_NAME, host=agent.host, port=agent.port)
@@ -170,7 +165,6 @@ def of_agent(context: AgentContext, agent: Agent) -> Iterable[ShownConfig]:
 
 
 def of_all_agents(security: Security) -> Iterable[ShownConfig]:
-    """Return the configs that were set for all brokers."""
     return _dynamic(of_broker(security.configs, ""), DYNAMIC_DEFAULT_BROKER)
 
 
@@ -193,7 +187,7 @@ def _dynamic(configs: Mapping[str, str], source: int) -> Iterable[ShownConfig]:
 
 
 def _with_dynamic(shown: ShownConfig, dynamic: ShownConfig | None) -> ShownConfig:
-    """Return a config of an agent, with the value set for it or for all agents applied."""
+    """Override an agent's config with the value set for this agent or for all agents, if there is one."""
     if dynamic is None:
         return replace(shown, is_read_only=not can_be_set(shown.name))
     return replace(
@@ -204,7 +198,6 @@ def _with_dynamic(shown: ShownConfig, dynamic: ShownConfig | None) -> ShownConfi
 
 
 def _settings(*parts: object) -> Iterable[ShownConfig]:
-    """Yield the settings of an agent's parts with their values."""
     for part in parts:
         for name, row in settings_of(type(part)).items():
             value = getattr(part, name)
@@ -239,7 +232,7 @@ def _topic_defaults() -> Iterable[ShownConfig]:
         if topic_config not in _OF_TOPICS_ALONE:
             yield _default(name, config.type, config.default, config.documentation)
             continue
-        # Kafka shows no default, because it comes from a config in hours or there is none.
+        # Kafka shows no default for these: they have none, or it comes from a config in hours.
         yield ShownConfig(
             name=name,
             value=None,
@@ -251,9 +244,6 @@ def _topic_defaults() -> Iterable[ShownConfig]:
 
 
 def of_loggers() -> Iterable[ShownConfig]:
-    """Yield this agent's loggers, with log4j's names for their levels. Other agents are assumed to have the same
-    loggers.
-    """
     names = [name for name in logging.root.manager.loggerDict if name.startswith("lacuna")]
     levels = {"root": logging.root.level}
     levels.update((name, logging.getLogger(name).getEffectiveLevel()) for name in sorted(names))
@@ -301,7 +291,7 @@ CLIENT_METRICS = [
 
 
 def of_group(configs: Mapping[str, str]) -> Iterable[ShownConfig]:
-    """Yield all configs of a group. `configs` maps the names of the configs that are set to their values."""
+    """Yield all configs of a group. `configs` holds those that are set."""
     for config in GROUP_CONFIGS.values():
         synonyms = [Synonym(config.broker_name, config.default, DEFAULT)]
         if config.name in configs:

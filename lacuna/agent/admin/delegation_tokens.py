@@ -1,7 +1,7 @@
-"""Shared code for the delegation token APIs (KIP-48, KIP-373): decides who may call them, and changes tokens.
+"""Shared code for the delegation token APIs (KIP-48, KIP-373).
 
-These APIs need an authenticated connection, which is one to a listener with SASL, or one to a listener with SSL over
-which the client presents a certificate. A client that authenticated with a token may not create or renew tokens.
+These APIs require an authenticated connection: SASL, or SSL with a client certificate. A client that authenticated with
+a token may not create or renew tokens.
 """
 
 import asyncio
@@ -25,7 +25,6 @@ NOTES: Final = "returns DELEGATION_TOKEN_REQUEST_NOT_ALLOWED without an authenti
 
 
 def is_allowed(call: Call) -> bool:
-    """Return whether the client may call the delegation token APIs."""
     session = call.peer.session
     protocol = session.listener.protocol
     is_unknown = protocol is Protocol.SSL and session.principal == ANONYMOUS
@@ -33,14 +32,13 @@ def is_allowed(call: Call) -> bool:
 
 
 def is_concerned(token: DelegationToken, principal: Principal) -> bool:
-    """Return whether a principal owns a token, requested it or may renew it."""
     return str(principal) in (token.owner, token.requester, *token.renewers)
 
 
 async def prolong(call: Call, hmac: bytes, period_ms: int) -> tuple[int, int]:
-    """Set a token to expire after this period, and return an error code and the new expiry time.
+    """Set a token to expire after `period_ms`, and return an error code and the new expiry time.
 
-    The owner and the renewers of a token may do this. A period of 0 removes the token.
+    Only the owner and the renewers of a token may do this. A period of 0 removes the token.
     """
     if not is_allowed(call):
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TIME
@@ -68,7 +66,7 @@ async def prolong(call: Call, hmac: bytes, period_ms: int) -> tuple[int, int]:
 
 
 async def alter(call: Call, changes: SecurityChanges) -> int:
-    """Apply changes to tokens and return the error code. The reason is logged, since answers have no field for it."""
+    """Apply changes to tokens and return the error code. Answers have no message, so the reason is logged."""
     command = Command(alter_security=AlterSecurity(changes=changes))
     reply = (await call.context.control.call(command)).security_altered
     why, now = reply.error_message, asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""Authorized operations in answers (KIP-430), as bit sets. Without an authorizer, all operations are allowed."""
+"""The authorized operations in answers (KIP-430), as bit sets. Without an authorizer, all operations are allowed."""
 
 from lacuna.controlplane.shared.acls import ResourceType
 from lacuna.controlplane.shared.authorizer import OPERATIONS

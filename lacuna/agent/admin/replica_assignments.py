@@ -1,13 +1,13 @@
-"""Checks manual replica assignments. There are no replicas, but malformed assignments get Kafka's errors."""
+"""Validates manual replica assignments with Kafka's errors, although there are no replicas."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 
 def problem_of(assignments: Iterable[Sequence[int]]) -> str:
-    """Return Kafka's error message for the broker ids of the partitions, or "" if they are valid.
+    """Return Kafka's error message for an assignment (the broker ids of each partition), or "" if it is valid.
 
-    The brokers need not exist. An assignment written for a Kafka cluster only determines the number of partitions.
+    Only the number of partitions has an effect, so the brokers need not exist.
     """
     factor = 0
     for broker_ids in assignments:

@@ -29,7 +29,6 @@ _Filter: TypeAlias = DescribeAclsRequest | DeleteAclsFilter
 
 
 def entry_of(creation: AclCreation) -> AclEntry:
-    """Return the ACL that a client's request asks to create."""
     return AclEntry(
         creation.resource_type,
         creation.resource_name,
@@ -42,7 +41,6 @@ def entry_of(creation: AclCreation) -> AclEntry:
 
 
 def problem_of(acl: AclEntry) -> str:
-    """Return the error message for an ACL, or "" if it is valid."""
     if acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not acl.resource_name:
@@ -58,7 +56,7 @@ def problem_of(acl: AclEntry) -> str:
     try:
         parse_principal(acl.principal)
     except ValueError:
-        return "Invalid principal: write a type and a name, such as User:alice"
+        return "Invalid principal: specify a type and a name, such as User:alice"
     if not acl.host:
         return "Invalid empty host"
     if max(len(acl.resource_name), len(acl.principal), len(acl.host)) > _MOST_OF_TEXT:
@@ -79,7 +77,6 @@ def filter_of(asked: _Filter) -> AclFilter:
 
 
 def filter_problem(wanted: AclFilter) -> str:
-    """Return the error message for a filter, or "" if it is valid."""
     if wanted.resource_type not in range(ResourceType.ANY, len(ResourceType)):
         return "Unknown patternFilter."
     if wanted.pattern_type not in range(PatternType.ANY, len(PatternType)):
@@ -94,9 +91,7 @@ def filter_problem(wanted: AclFilter) -> str:
 async def change_acls(
     context: AgentContext, added: Iterable[AclEntry] = (), removed: Iterable[AclEntry] = ()
 ) -> tuple[int, str | None]:
-    """Apply either all of these ACL additions and removals or none, and return the control plane's error code and
-    message.
-    """
+    """Apply all additions and removals, or none of them. Return the control plane's error code and message."""
     changes = SecurityChanges(
         added_acls=[each.message() for each in added],
         removed_acls=[each.message() for each in removed],

@@ -1,4 +1,4 @@
-"""The Kafka APIs and their registry. Each file defines one API or a family of APIs, see lacuna/agent/api.py."""
+"""The Kafka APIs and their registry. Each file defines one API or a family of APIs; see lacuna/agent/api.py."""
 
 import pkgutil
 from functools import cache
@@ -9,9 +9,7 @@ from lacuna.agent.registry import Registry
 
 @cache
 def discover() -> Registry:
-    """Return a registry of the APIs that the modules in this folder define, each as its `API` or as the `APIS` of a
-    family.
-    """
+    """Return a registry of the APIs in this folder. Each module defines one as `API` or several as `APIS`."""
     names = sorted(module_info.name for module_info in pkgutil.iter_modules(__path__))
     modules = [import_module(f"{__name__}.{name}") for name in names]
     return Registry(

@@ -1,11 +1,11 @@
 """Produce v0-v13.
 
-The answer for a batch is sent once its segment is in the store and its commit is durable (S2). acks=1 and acks=all
-behave identically. A request with acks=0 gets no answer, and an error closes the connection, as in Kafka. From v12 on,
-a request adds its partitions to the transaction. For a partition that is not in the transaction, v11 returns
+A batch is acknowledged once its segment is in the store and its commit is durable (S2). acks=1 and acks=all behave
+identically. A request with acks=0 gets no answer, and an error closes the connection, as in Kafka. From v12 on, a
+request adds its partitions to the transaction. For a partition that is not in the transaction, v11 returns
 TRANSACTION_ABORTABLE and earlier versions INVALID_TXN_STATE (KIP-890). Produce does not create topics, because clients
-send a Metadata request first. agent/produce/service.py implements the service, and agent/produce/message_sets.py
-converts the message sets of v0-v2.
+send a Metadata request first. The service is in agent/produce/service.py, and the conversion of the message sets of
+v0-v2 is in agent/produce/message_sets.py.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ _FIRST_BATCHES: Final = 3
 
 
 async def handle(call: Call, request: wire.ProduceRequest) -> wire.ProduceResponse | None:
-    """Produce the batches and wait for their verdicts. With acks=0, an error closes the connection through `refuse`."""
+    """Produce the batches and wait for their verdicts. With acks=0, an error closes the connection."""
     service = call.context.produce
     if call.version < _FIRST_BATCHES:
         order = call.peer.arrival_order
@@ -41,7 +41,6 @@ async def handle(call: Call, request: wire.ProduceRequest) -> wire.ProduceRespon
 
 
 def refuse(_call: Call, request: wire.ProduceRequest, error_code: int) -> wire.ProduceResponse:
-    """Return the error for every partition. Raises MalformedRequest if the client expects no answer."""
     if not request.acks:
         raise MalformedRequest(f"a batch sent with acks=0 failed with error {error_code}")
     return refuse_all(request, error_code)

@@ -4,12 +4,11 @@ A read_committed client receives no aborted records and an empty list of aborted
 client receives everything up to the high watermark. Fillers move clients past holes (S16, S17). Fetch sessions
 (KIP-227), topic ids (KIP-516) and size limits that always let the first batch through (KIP-74) are supported. The only
 leader epoch is 0 (S6), and a request with a higher one returns UNKNOWN_LEADER_EPOCH. An answer never names a diverging
-epoch or a preferred replica, since every agent serves every partition. agent/fetch/service.py implements the service.
+epoch or a preferred replica, since every agent serves every partition. The service is in agent/fetch/service.py.
 
-Another agent may have acknowledged records that this agent does not know yet. To include all of them, the first fetch
-of a connection or session is answered only after a confirming read (S7). While no control plane can be reached, fetches
-continue to read the records known before the outage, and get KAFKA_STORAGE_ERROR at the end of those records
-(adr/0034).
+Other agents may have acknowledged records that this agent does not know yet. To include them, the first fetch of a
+connection or session waits for a confirming read (S7). While no control plane can be reached, fetches still return the
+records known before the outage, and get KAFKA_STORAGE_ERROR at the end of those records (adr/0034).
 
 v0-v3, for clients before 0.11 (S24), return read_uncommitted records as message sets of magic 0 (v0-v1) or 1. The
 conversion drops headers and the producer's id, epoch and sequence, as in Kafka. zstd batches are recompressed with
@@ -39,7 +38,7 @@ _FIRST_STORAGE_ERROR: Final = 6
 async def handle(
     call: Call, request: wire.FetchRequest, permission: Permission | None = None
 ) -> wire.FetchResponse:
-    """Answer the fetch with the records that the client may read, which are all records if `permission` is None."""
+    """Answer with the records that the client may read. If `permission` is None, it may read all records."""
     await _catch_up(call, request)
     service = call.context.fetch
     if call.context.quotas.are_any:
@@ -53,9 +52,7 @@ async def handle(
 
 
 def _within_quota(call: Call, request: wire.FetchRequest) -> wire.FetchRequest:
-    """Return the request with its limit reduced to the client's quota for one second, so that the client never owes
-    much.
-    """
+    """Limit the answer to one second's worth of the client's quota, so that the client is never throttled for long."""
     user, client_id = call.peer.session.principal.name, call.peer.client_id
     most = call.context.quotas.most(CONSUMED, user, client_id)
     if most is None or most >= request.max_bytes:
@@ -64,10 +61,9 @@ def _within_quota(call: Call, request: wire.FetchRequest) -> wire.FetchRequest:
 
 
 async def _catch_up(call: Call, request: wire.FetchRequest) -> None:
-    """Prepare the start of a consumer by waiting until the views include everything that any agent has acknowledged
-    before.
+    """On a consumer's first fetch, wait until the views include everything acknowledged by any agent.
 
-    Without a control plane, the consumer starts anyway, but no answer states that there are no more records.
+    Without a control plane, the consumer starts anyway, but is never told that it has reached the end of a log.
     """
     first_fetch, trust = call.peer.first_fetch, call.context.lease.trust
     if not (first_fetch.is_due or request.session_epoch == INITIAL_EPOCH):
@@ -84,9 +80,8 @@ async def _catch_up(call: Call, request: wire.FetchRequest) -> None:
 def refuse(call: Call, request: wire.FetchRequest, error_code: int) -> wire.FetchResponse:
     """Return the error for every requested partition, since v0-v6 have no top-level error.
 
-    A fetch that relies on its session names no partitions, and the client would immediately repeat it after an empty
-    answer. Instead, the answer reports that the session does not exist, so that the client sends a full request and
-    backs off.
+    An incremental fetch may name no partitions, and the client would immediately repeat it after an empty answer. It
+    gets the error that its session does not exist, so that the client backs off and sends a full request.
     """
     if request.session_id != NO_SESSION and request.session_epoch > 0:
         return wire.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -106,7 +101,6 @@ def refuse(call: Call, request: wire.FetchRequest, error_code: int) -> wire.Fetc
 
 
 def _known(response: wire.FetchResponse) -> wire.FetchResponse:
-    """Replace errors that old clients do not recognize, as Kafka does."""
     topics = [
         topic._replace(partitions=[_as_known(answer) for answer in topic.partitions])
         for topic in response.responses

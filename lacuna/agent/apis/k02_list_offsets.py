@@ -2,31 +2,31 @@
 
 The special timestamps request the earliest offset (-2), the latest offset for the isolation level (-1), the offset of
 the largest timestamp (-3, KIP-734) or the earliest local offset (-4, KIP-405). For any other timestamp, the answer is
-the offset of the first visible record that has this timestamp or a later one. There is no tiered storage, so the answer
-for latest tiered (-5) and earliest pending upload (-6, KIP-1023) is -1, as in Kafka without tiered storage. Every
-answer follows a confirming read (S7). The only leader epoch is 0.
+the offset of the first visible record with this timestamp or a later one. There is no tiered storage, so the answer for
+latest tiered (-5) and earliest pending upload (-6, KIP-1023) is -1, as in Kafka without tiered storage. Every answer
+follows a confirming read (S7). The only leader epoch is 0.
 
 A timestamp of -10^12 or less is an extension of Kafka's protocol (adr/0042). It is the negative of a past time in
 milliseconds since 1970, and requests the offset at which the partition ended for read_committed consumers at that time.
 The answer's timestamp is the time for which its offset is valid, which is at or before the requested time. If the
-answer is OFFSET_OUT_OF_RANGE, its timestamp is the earliest known time. Partitions with the same timestamp in a request
+answer is OFFSET_OUT_OF_RANGE, its timestamp is the earliest known time. Partitions requested with the same timestamp
 get the same timestamp in the answer.
 
 A timestamp of -2^62 - p requests the lag of a read_committed consumer at position p (adr/0041). The answer's offset is
-the number of records left to read. The answer's timestamp is the largest timestamp in the first extent that contains
-any of these records, or -1.
+the number of records left to read, and its timestamp is the largest in the first extent that contains any of them, or
+-1.
 
 Lookups by time that must read the store run concurrently, up to the number of reads that the worker allows. If a
-request names a partition twice, the answer lists the partition once, with INVALID_REQUEST.
+request names a partition twice, the answer lists it once, with INVALID_REQUEST.
 
-Temporary errors are reported as LEADER_NOT_AVAILABLE, because librdkafka retries after this error. After
-KAFKA_STORAGE_ERROR or NOT_LEADER_OR_FOLLOWER, librdkafka only refreshes its metadata and fails. Java, franz-go and
-sarama retry after all three.
+Temporary errors are reported as LEADER_NOT_AVAILABLE, because librdkafka retries after it. After KAFKA_STORAGE_ERROR or
+NOT_LEADER_OR_FOLLOWER, librdkafka only refreshes its metadata and fails. Java, franz-go and sarama retry after all
+three.
 
 v0, sent by clients before 0.10.1, requests several offsets before a time. Kafka answers with the first offsets of the
 segment files last written at or before that time, the latest first and no more than `max_num_offsets`. The end of the
-log is treated as one more file, written now. Lacuna uses extents instead of files and their largest timestamps instead
-of modification times. As in Kafka, a consumer that looks up a time therefore begins somewhat before that time. For -1
+log counts as one more file, written now. Lacuna uses extents instead of files and their largest timestamps instead of
+modification times. As in Kafka, a consumer that looks up a time therefore begins somewhat before that time. For -1
 (latest), the list begins with the high watermark. For -2 (earliest), it contains only log_start_offset. v0 and v1 are
 always read_uncommitted.
 """
@@ -88,7 +88,7 @@ MAX_OFFSETS: Final = 100
 
 
 async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Make one confirming read for all partitions, and answer for each partition from its result."""
+    """Answer for all partitions from a single confirming read."""
     asked, repeated = _asked(call, request)
     found = await find_partitions(
         call.context, ((name, each.partition_index) for name, each in asked)
@@ -121,7 +121,7 @@ async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
 def _asked(
     call: Call, request: ListOffsetsRequest
 ) -> tuple[list[tuple[str, ListOffsetsPartition]], set[tuple[str, int]]]:
-    """Return the requested timestamps by topic name, and the partitions that the request names more than once.
+    """Return the requested timestamps with their topic names, and the partitions that the request names more than once.
 
     A repeated partition has one entry, except in v0, where a request may ask for several offsets of a partition.
     """
@@ -174,7 +174,7 @@ def _as_of(
 def _at_once(
     call: Call, asked: ListOffsetsPartition, state: PartitionState, is_committed: bool
 ) -> ListOffsetsPartitionResponse | None:
-    """Return the result if the confirming read already provides it, or None if the extents must be examined."""
+    """Return the answer if the confirming read provides it, or None if the extents must be examined."""
     if call.version == 0:
         return None
     if asked.timestamp == LATEST:
@@ -205,9 +205,7 @@ async def _look_up(
 
 
 def _left(view: PartitionView, position: int) -> TimedOffset:
-    """Count the records that a read_committed consumer at `position` has left to read. In internal topics, every offset
-    is counted as a record.
-    """
+    """Count the records that a read_committed consumer has yet to read, or the offsets of an internal topic."""
     if is_internal(view.topic_id):
         return TimedOffset(max(view.last_stable_offset - position, 0), -1)
     return TimedOffset(*behind(view, position))
@@ -216,7 +214,7 @@ def _left(view: PartitionView, position: int) -> TimedOffset:
 async def _by_time(
     context: AgentContext, view: PartitionView, timestamp: int, is_committed: bool
 ) -> TimedOffset | None:
-    """Look up a time in the view, which is as recent as the confirming read. If an object is missing, retry once."""
+    """Look up a time in the view, after the confirming read. If an object is missing, retry once."""
     for is_last in (False, True):
         await view.ready()
         try:
@@ -280,7 +278,6 @@ def _found(asked: ListOffsetsPartition, found: TimedOffset | None) -> ListOffset
 
 
 def _response(answers: Iterable[tuple[str, ListOffsetsPartitionResponse]]) -> ListOffsetsResponse:
-    """Build the response from answers by topic name."""
     topics: dict[str, list[ListOffsetsPartitionResponse]] = {}
     for name, answer in answers:
         topics.setdefault(name, []).append(answer)

@@ -6,14 +6,14 @@
 - __consumer_offsets and __transaction_state are always found by name and id, and are listed among all topics once they
   have records (ADR 43). They are marked as internal and never created.
 - A topic with an unknown name is created if the request allows it (always before v4), `auto_create_topics` is on and
-  the name is legal. Kafka returns an error first, whereas Lacuna's answer already contains the new topic.
+  the name is legal. Kafka first returns an error, whereas Lacuna's answer already contains the new topic.
 - The leader of a partition is a live agent chosen by rendezvous hashing, preferably in this agent's zone. The leader is
   the only replica, with leader epoch 0 (S6). Any agent can be the controller, so the answering agent names itself. The
   listed brokers are the live agents. Answers to librdkafka's producers also list agents that are hidden or gone (ADR
   58).
 - If the client requests authorized operations (KIP-430), the answer lists all operations.
 - Answers come from the view of the cluster, even while the control plane cannot be reached. While it can be reached,
-  the view is updated first if it lacks a requested topic, since another agent may just have created the topic.
+  a view that lacks a requested topic is updated first, since another agent may have just created the topic.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ FIRST_NULL_NAME = 12
 
 
 async def handle(call: Call, request: MetadataRequest) -> MetadataResponse:
-    """Answer with the requested topics in the order of the request, or with all topics in the order of their names."""
+    """Answer with the requested topics in the order of the request, or with all topics sorted by name."""
     context = call.context
     cluster = await view_with(context)
     if _wants_all(call, request):
@@ -62,7 +62,7 @@ async def handle(call: Call, request: MetadataRequest) -> MetadataResponse:
 
 
 async def _in_steps(described: Iterable[MetadataResponseTopic]) -> list[MetadataResponseTopic]:
-    """Return the topics. Lets other requests run between the steps, since topics may have many partitions."""
+    """Collect the topics, and let other requests run in between, since topics may have many partitions."""
     topics, count = [], 0
     for topic in described:
         topics.append(topic)
@@ -74,7 +74,7 @@ async def _in_steps(described: Iterable[MetadataResponseTopic]) -> list[Metadata
 
 
 def refuse(call: Call, request: MetadataRequest, error_code: int) -> MetadataResponse:
-    """Answer every named topic with the error, without brokers, so that the client tries another bootstrap server."""
+    """Answer every named topic with the error. List no brokers, so that the client tries another bootstrap server."""
     asked = () if _wants_all(call, request) else _asked_for(request)
     return MetadataResponse(
         topics=[_failed(call, request, name, topic_id, error_code) for name, topic_id in asked],
@@ -86,7 +86,6 @@ def _wants_all(call: Call, request: MetadataRequest) -> bool:
 
 
 def _asked_for(request: MetadataRequest) -> Iterable[tuple[str | None, bytes | None]]:
-    """Return (name, None) or (None, id) of each requested topic once. An id takes precedence over a name."""
     asked: dict[tuple[str | None, bytes | None], None] = {}
     for topic in request.topics or ():
         has_id = topic.topic_id != ZERO_UUID
@@ -95,7 +94,7 @@ def _asked_for(request: MetadataRequest) -> Iterable[tuple[str | None, bytes | N
 
 
 async def _create_missing(call: Call, request: MetadataRequest) -> Mapping[str, int]:
-    """Create the missing topics that may be created, and return the errors for the other missing topics by name.
+    """Create missing topics where allowed, and return the errors for the others by name.
 
     If the client has exceeded its quota for changing topics, the answer only says that the topic does not exist, as in
     Kafka.
@@ -230,10 +229,10 @@ def _answer(
 
 
 def _may_wait_for_gone(call: Call, request: MetadataRequest) -> bool:
-    """Whether the client may stall when an agent that has left vanishes from the list of brokers (ADR 58).
+    """Whether the client may stall if an agent that has left disappears from the list of brokers (ADR 58).
 
-    librdkafka's producers may. Their requests name the topics that they write to and allow their creation. Admin
-    clients of librdkafka and Kafka request only brokers, or topics without creating them.
+    This affects librdkafka's producers. Their requests name the topics that they write to and allow their creation,
+    whereas admin clients request only brokers, or topics without creating them.
     """
     names_topics = bool(request.topics) and request.allow_auto_topic_creation
     return names_topics and call.peer.software.is_librdkafka

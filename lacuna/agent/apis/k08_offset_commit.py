@@ -1,13 +1,13 @@
 """OffsetCommit v0-v10: commits offsets of a group, each with its own error.
 
 A member commits offsets under its generation. While the group is empty, any client may commit offsets. v6 adds leader
-epochs and v7 static members; v10 names topics by id (KIP-848). A group that does not exist returns ILLEGAL_GENERATION
-before v9 and GROUP_ID_NOT_FOUND from then on.
+epochs, v7 static members, and v10 topic ids (KIP-848). A group that does not exist returns ILLEGAL_GENERATION before v9
+and GROUP_ID_NOT_FOUND from then on.
 
-In v2-v4, a client may set how long unused offsets are kept. The timestamp that v1 has for each partition is ignored, as
-in Kafka since 2.1. v0 requests name no member. They commit offsets from outside the group, like a consumer that assigns
-its own partitions. Kafka kept such offsets in ZooKeeper, and returns UNSUPPORTED_VERSION without it. Lacuna stores them
-as the group's offsets.
+In v2-v4, a client may set how long unused offsets are kept. v1's timestamp for each partition is ignored, as in Kafka
+since 2.1. v0 requests name no member. They commit offsets from outside the group, like a consumer that assigns its own
+partitions. Kafka kept such offsets in ZooKeeper, and returns UNSUPPORTED_VERSION without it. Lacuna stores them as the
+group's offsets.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,6 @@ CLUSTERS_RETENTION = -1
 
 
 async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    """Send one command for all partitions that exist."""
     has_ids = call.version >= FIRST_TOPIC_ID
     asked = [(each.topic_id if has_ids else each.name, each.partitions) for each in request.topics]
     commits, error_codes = await commits_of(call.context, asked)

@@ -5,9 +5,9 @@ returns UNKNOWN_TOPIC_ID for an unknown one. From v2 on, null topics means all t
 returns UNSTABLE_OFFSET_COMMIT for offsets that an ongoing transaction may change (KIP-447). From v9 on, a member of a
 consumer group names itself, and gets STALE_MEMBER_EPOCH if its epoch is out of date (KIP-848).
 
-v0 is from clients before 0.9. Kafka answered v0 from ZooKeeper, with UNKNOWN_TOPIC_OR_PARTITION if nothing was
-committed. Without ZooKeeper, Kafka returns UNSUPPORTED_VERSION. In Lacuna, v0 reads the group's offsets, and a
-partition without a committed offset gets Kafka's old answer.
+v0 is from clients before 0.9. Kafka answered it from ZooKeeper, with UNKNOWN_TOPIC_OR_PARTITION if nothing was
+committed, and without ZooKeeper returns UNSUPPORTED_VERSION. Lacuna reads the group's offsets, and returns Kafka's old
+error for a partition without a committed offset.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,6 @@ _NOTHING = -1
 
 
 async def handle(call: Call, request: wire.OffsetFetchRequest) -> wire.OffsetFetchResponse:
-    """Send one command for all groups."""
     asked = _groups(call, request)
     fetched = await _fetch(call, asked, request.require_stable)
     return _response(
@@ -52,7 +51,7 @@ async def handle(call: Call, request: wire.OffsetFetchRequest) -> wire.OffsetFet
 def refuse(
     call: Call, request: wire.OffsetFetchRequest, error_code: int
 ) -> wire.OffsetFetchResponse:
-    """Answer each group with the error. Before v2, only partitions have a field for an error."""
+    """Answer each group with the error. Before v2, only partitions have an error field."""
     return _response(
         call,
         [
@@ -67,7 +66,6 @@ def refuse(
 
 
 def _groups(call: Call, request: wire.OffsetFetchRequest) -> Sequence[wire.OffsetFetchRequestGroup]:
-    """Return the groups in the request, in the form that v8 has."""
     if call.version >= FIRST_GROUPS:
         return request.groups
     topics = None
@@ -84,11 +82,11 @@ def _groups(call: Call, request: wire.OffsetFetchRequest) -> Sequence[wire.Offse
 async def _fetch(
     call: Call, asked: Sequence[wire.OffsetFetchRequestGroup], require_stable: bool
 ) -> Sequence[FetchedGroup]:
-    """Request the committed offsets of each group from the control plane, with the topics that it knows (S7).
+    """Fetch each group's committed offsets from the control plane (S7).
 
-    When the reply arrives, the view is at least as recent as the reply (adr/0003). If the view then has other ids for
-    the named topics, the request is repeated. Otherwise, the answer could say that nothing is committed for a topic
-    that another agent has just created, and a consumer would start over.
+    When the reply arrives, the view is at least as recent as the reply (adr/0003). If topic ids have changed by then,
+    the request is repeated. Otherwise, the answer could say that nothing is committed for a topic that another agent
+    has just created, and a consumer would start over.
     """
     while True:
         topics = _topic_ids(call, asked)
@@ -101,7 +99,6 @@ async def _fetch(
 
 
 def _topic_ids(call: Call, asked: Iterable[wire.OffsetFetchRequestGroup]) -> list[bytes | None]:
-    """Return the id of every topic that the groups name, or None for a topic that the view lacks."""
     named = (_topic_of(call, entry) for group in asked for entry in group.topics or ())
     return [None if topic is None else topic.topic_id for topic in named]
 
@@ -133,7 +130,6 @@ def _ask(call: Call, group: wire.OffsetFetchRequestGroup) -> OffsetFetchGroup:
 def _topics_of(
     call: Call, group: wire.OffsetFetchRequestGroup, found: FetchedGroup
 ) -> list[wire.OffsetFetchResponseTopics]:
-    """Build a group's topics for the answer, in the order of the request."""
     if found.error_code:
         return []
     if group.topics is None:
@@ -210,7 +206,6 @@ def _nothing(partition: int, error_code: int) -> wire.OffsetFetchResponsePartiti
 def _response(
     call: Call, groups: Sequence[wire.OffsetFetchResponseGroup]
 ) -> wire.OffsetFetchResponse:
-    """Build the answer in the form of v8, or in the form of earlier versions, which have only one group."""
     if call.version >= FIRST_GROUPS:
         return wire.OffsetFetchResponse(groups=groups)
     topics = [

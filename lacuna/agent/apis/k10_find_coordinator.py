@@ -36,7 +36,6 @@ _NOBODY = Agent(node_id=-1, host="", port=-1)
 
 
 async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Answer each key with the agent on which the key is placed, from the view of the cluster."""
     await view_with(call.context)
     prefix = _KEY_TYPES.get(request.key_type)
     candidates = placement.as_seen(placement.candidates(call.context), call.peer.session)
@@ -54,7 +53,6 @@ async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinator
 
 
 def refuse(call: Call, request: FindCoordinatorRequest, error_code: int) -> FindCoordinatorResponse:
-    """Answer every key with the error."""
     return _answer(call, dict.fromkeys(_keys(call, request), _NOBODY), error_code)
 
 

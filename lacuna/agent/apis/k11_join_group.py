@@ -19,7 +19,6 @@ FIRST_SKIP = 9
 
 
 async def handle(call: Call, request: wire.JoinGroupRequest) -> wire.JoinGroupResponse:
-    """Send one JoinGroup command, whose reply may take as long as a rebalance."""
     has_rebalance_timeout = call.version >= FIRST_REBALANCE_TIMEOUT
     command = JoinGroup(
         group_id=request.group_id,

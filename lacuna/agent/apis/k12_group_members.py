@@ -4,7 +4,7 @@ v3 adds static members (KIP-345). While no control plane can be reached, members
 
 LeaveGroup v0-v5: removes one member, or several from v3 on. Static members need only their instance id (KIP-345).
 
-Each member in the answer has its own error. Before v3, the error of the only member is the error of the whole answer.
+Each member in the answer has its own error. Before v3, which removes a single member, its error is the answer's error.
 v5 adds a reason (KIP-800).
 
 SyncGroup v0-v5: the leader sends the assignment, and the other members wait for it.
@@ -32,7 +32,6 @@ from lacuna.wire.messages import groups as wire
 
 
 async def heartbeat(call: Call, request: wire.HeartbeatRequest) -> wire.HeartbeatResponse:
-    """Send one Heartbeat command."""
     command = Heartbeat(
         group_id=request.group_id,
         generation_id=request.generation_id,
@@ -54,7 +53,6 @@ FIRST_BATCH = 3
 
 
 async def leave(call: Call, request: wire.LeaveGroupRequest) -> wire.LeaveGroupResponse:
-    """Send one command for all members."""
     command = LeaveGroup(group_id=request.group_id, members=_leaving(call, request))
     left = (await call.context.control.call(Command(leave_group=command))).group_left
     if left.error_code:
@@ -91,7 +89,6 @@ FIRST_PROTOCOL = 5
 
 
 async def sync(call: Call, request: wire.SyncGroupRequest) -> wire.SyncGroupResponse:
-    """Send one SyncGroup command, whose reply may have to wait for the leader's assignment."""
     protocol = (request.protocol_type, request.protocol_name)
     if call.version >= FIRST_PROTOCOL and None in protocol:
         return wire.SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

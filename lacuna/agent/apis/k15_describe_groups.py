@@ -25,7 +25,6 @@ FIRST_NOT_FOUND = 6
 
 
 async def handle(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    """Send one command for all groups."""
     command = Command(describe_groups=DescribeGroups(group_ids=request.groups))
     described = (await call.context.control.call(command)).groups_described.groups
     return DescribeGroupsResponse(groups=[_describe(call, request, group) for group in described])

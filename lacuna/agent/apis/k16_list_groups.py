@@ -1,8 +1,7 @@
-"""ListGroups v0-v5: lists groups. Requests may filter them by state from v4 on (KIP-518), and by type from v5 on
-(KIP-848).
+"""ListGroups v0-v5: lists groups, optionally filtered by state from v4 on (KIP-518) and by type from v5 on (KIP-848).
 
 Clients query every agent and combine the answers, some without removing duplicates. Every agent knows all groups, so
-each agent lists only the groups that are placed on it, as a coordinator in Kafka would.
+each lists only those placed on it, as a coordinator in Kafka would.
 """
 
 from lacuna.agent import placement, rendezvous
@@ -14,7 +13,6 @@ from lacuna.wire.messages import groups as wire
 
 
 async def handle(call: Call, request: wire.ListGroupsRequest) -> wire.ListGroupsResponse:
-    """Send one ListGroups command, and return the groups that are placed on this agent."""
     command = ListGroups(states=request.states_filter, types=request.types_filter)
     reply = await call.context.control.call(Command(list_groups=command))
     node_ids = tuple(agent.node_id for agent in placement.live_agents(call.context))

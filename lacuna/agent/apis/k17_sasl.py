@@ -1,10 +1,9 @@
 """SaslHandshake v0-v1 (KIP-43, KIP-152): the client chooses a mechanism.
 
-After v1, the client sends its tokens in SaslAuthenticate requests. After v0, it sends its tokens without request
-headers. A listener without SASL returns ILLEGAL_SASL_STATE, which tells a client configured for authentication that
-none is needed. A client that does not need to authenticate again gets the same error. Listeners without SASL also
-advertise this API. Without it, some clients, which derive a broker's release from the advertised APIs, would assume
-0.9.
+After v1, the client sends its tokens in SaslAuthenticate requests; after v0, it sends them without request headers. A
+listener without SASL returns ILLEGAL_SASL_STATE, as does any listener if the client need not authenticate again.
+Listeners without SASL also advertise this API. Without it, clients that derive a broker's release from the advertised
+APIs would assume 0.9.
 
 SaslAuthenticate v0-v2 (KIP-152, KIP-368): takes a token from the client and returns the next one.
 
@@ -23,7 +22,6 @@ from lacuna.wire.messages import security as wire
 
 
 async def handshake(call: Call, request: wire.SaslHandshakeRequest) -> wire.SaslHandshakeResponse:
-    """Begin an exchange with the mechanism that the client has chosen."""
     session = call.peer.session
     try:
         session.choose(request.mechanism, sends_tokens=call.version == 0)
@@ -42,7 +40,6 @@ log = logging.getLogger("lacuna.agent")
 async def authenticate(
     call: Call, request: wire.SaslAuthenticateRequest
 ) -> wire.SaslAuthenticateResponse:
-    """Pass the token to the exchange, and return its response."""
     session = call.peer.session
     began = asyncio.get_running_loop().time()
     try:
@@ -78,7 +75,7 @@ async def _failed(
 
 
 def _log(call: Call, error: AuthenticationFailed) -> None:
-    """Log and count a failed authentication once. Clients may disconnect as soon as they know that it will fail."""
+    """Log and count the failure immediately, since the client may disconnect before it is answered."""
     if error.is_logged:
         return
     error.is_logged = True

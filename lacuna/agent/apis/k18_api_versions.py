@@ -8,11 +8,10 @@ another node, REBOOTSTRAP_REQUIRED makes the client start over from its bootstra
 
 Features (KIP-584): `transaction.version` 2 is finalized, which turns on KIP-890 in clients that support it (S9).
 Clients use the feature only if the epoch of the finalized features is not negative. Its supported range begins at 0,
-which clients that use versions below v4 cannot read, so answers to these versions omit the range. The same applies to
-`group.version` 1, which announces consumer groups (KIP-848, S26), to `share.version` 2, which announces share groups
-(KIP-932) with dead-letter queues (KIP-1191), and to `streams.version` 1, which announces streams groups (KIP-1071).
-`metadata.version` is that of Kafka 4.4. Lacuna has no such metadata, but tools derive the cluster's release from this
-feature.
+which clients cannot read below v4, so answers to earlier versions omit the range. The same applies to `group.version`
+1, which announces consumer groups (KIP-848, S26), to `share.version` 2, which announces share groups (KIP-932) with
+dead-letter queues (KIP-1191), and to `streams.version` 1, which announces streams groups (KIP-1071). `metadata.version`
+is that of Kafka 4.4. Lacuna has no such metadata, but tools derive the cluster's release from this feature.
 """
 
 import re
@@ -44,25 +43,18 @@ FEATURES_EPOCH = 1
 
 
 class AnyVersion(Api[wire.ApiVersionsRequest, wire.ApiVersionsResponse]):
-    """Treats versions that are not served as v0, whose request is empty, when reading requests and writing answers
-    (KIP-511).
-    """
+    """Reads and answers requests in unserved versions as v0, whose request is empty (KIP-511)."""
 
     __slots__ = ()
 
     def read(self, body: memoryview, version: int) -> wire.ApiVersionsRequest:
-        """Read the request in `body`, which is ignored if the version is not served. Raises MalformedRequest if it
-        cannot be read.
-        """
         return Api.read(self, body, version) if _is_served(version) else wire.ApiVersionsRequest()
 
     def write(self, response: wire.ApiVersionsResponse, version: int) -> Sequence[Buffer]:
-        """Return the body of an answer as buffers."""
         return Api.write(self, response, version if _is_served(version) else 0)
 
 
 async def handle(call: Call, request: wire.ApiVersionsRequest) -> wire.ApiVersionsResponse:
-    """Answer the request without calling the control plane."""
     if not _is_served(call.version):
         return refuse(call, request, ErrorCode.UNSUPPORTED_VERSION)
     if call.version >= _FIRST_WITH_SOFTWARE and not (
@@ -88,7 +80,7 @@ async def handle(call: Call, request: wire.ApiVersionsRequest) -> wire.ApiVersio
 
 
 def _is_misrouted(call: Call, request: wire.ApiVersionsRequest) -> bool:
-    """Whether the client expected another cluster or node at the address that this agent has now."""
+    """Whether the client expected a different cluster or node at this address."""
     here = call.context.control.cluster.cluster_id, call.context.lease.node_id
     return (request.cluster_id, request.node_id) != here
 
@@ -96,9 +88,7 @@ def _is_misrouted(call: Call, request: wire.ApiVersionsRequest) -> bool:
 def refuse(
     call: Call, _request: wire.ApiVersionsRequest, error_code: int
 ) -> wire.ApiVersionsResponse:
-    """Answer with the error and no version ranges. If the request's version is not served, the answer has the range of
-    ApiVersions.
-    """
+    """Answer with the error, and with ApiVersions' own range if the request's version is not served."""
     if _is_served(call.version):
         return wire.ApiVersionsResponse(error_code)
     return wire.ApiVersionsResponse(

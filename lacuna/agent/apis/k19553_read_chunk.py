@@ -1,9 +1,9 @@
 """ReadChunk v0: returns a range of a segment that this agent reads for all agents of its zone (adr/0039).
 
-This is not a Kafka API. Only agents call it, and it is not advertised to clients. The agent rejects a request unless
-the agents of the zone share their reads and the caller is an agent. On a listener with SASL, the caller must have
-authenticated as an agent. On other listeners, the caller must send the secret that the control plane gives to agents. A
-request may ask only for segments of this cluster, and for no more than about one chunk.
+This is not a Kafka API. Only agents call it, and it is not advertised to clients. The agents of the zone must share
+their reads, and the caller must be an agent: on a listener with SASL, it authenticates as one; on other listeners, it
+sends the secret that the control plane gives to agents. A request may ask only for segments of this cluster, and for no
+more than about one chunk.
 """
 
 from lacuna.agent.api import NOT_ADVERTISED, Api, Call
@@ -18,7 +18,6 @@ from lacuna.wire.peers import (
 
 
 async def handle(call: Call, request: ReadChunkRequest) -> ReadChunkResponse:
-    """Return the range from memory, or read it from the bucket."""
     shared = call.context.fetch.shared
     if shared is None:
         return ReadChunkResponse(ErrorCode.INVALID_REQUEST)

@@ -1,9 +1,9 @@
 """AskControl v0: passes a tool's questions to the control plane, and reports how and where the cluster runs.
 
 This is not a Kafka API, and it is not advertised. It lets Lacuna's own commands work with only a bootstrap address. A
-request holds an `AgentQuestion`, a session message that has a single answer in this API. Its commands must be among
-`QUESTIONS`, which change nothing. The answer for a partition is a snapshot. Both the work and the size of the answer
-are bounded.
+request holds an `AgentQuestion`, a session message that gets a single answer here, either for all of its parts or for
+none. Its commands must be among `QUESTIONS`, which change nothing. The answer for a partition is a snapshot. Both the
+work and the size of the answer are bounded.
 """
 
 import asyncio
@@ -43,7 +43,6 @@ _MOST_BYTES: Final = 64 << 20
 
 
 async def handle(call: Call, request: AskControlRequest) -> AskControlResponse:
-    """Answer either all parts of a question or none."""
     try:
         question = AgentQuestion.FromString(request.question)
     except DecodeError:
@@ -62,7 +61,7 @@ async def handle(call: Call, request: AskControlRequest) -> AskControlResponse:
     if answer.ByteSize() > _MOST_BYTES:
         return _refused(
             ErrorCode.INVALID_REQUEST,
-            f"the answer has more than {_MOST_BYTES >> 20} MiB: ask the control plane itself with --control",
+            f"the answer exceeds {_MOST_BYTES >> 20} MiB: query the control plane directly with --control",
         )
     return AskControlResponse(answer=answer.SerializeToString())
 
@@ -92,7 +91,7 @@ async def _answered(call: Call, session: SessionRequest) -> SessionResponse:
 
 
 async def _cluster(call: Call) -> ClusterDelta:
-    """Return the topics and the agents, without users, ACLs and the agents' secret."""
+    """Describe the topics and the agents. Leave out users, ACLs and the agents' secret."""
     view = await current_view(call.context)
     await view.ready()
     return ClusterDelta(
@@ -110,7 +109,9 @@ async def _cluster(call: Call) -> ClusterDelta:
 
 async def _reply(call: Call, command: Command) -> Reply:
     if command.WhichOneof("verb") not in QUESTIONS:
-        message = "agents pass only questions to the control plane: give its address with --control"
+        message = (
+            "agents pass only queries to the control plane: connect to it directly with --control"
+        )
         failure = Failure(error_code=ErrorCode.INVALID_REQUEST, message=message)
         return Reply(command_id=command.command_id, failure=failure)
     asked, reply = Command(), Reply()

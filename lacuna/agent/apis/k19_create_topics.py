@@ -1,8 +1,8 @@
 """CreateTopics v0-v7.
 
-A replication factor of -1, or of 1 or more, is accepted. There are no replicas, since records are in the object store
-before they are acknowledged. A replica assignment only determines the number of partitions. The partitions must be
-numbered from 0, and each must have the same number of distinct brokers. An assignment combined with a count or a factor
+A replication factor of -1, or of 1 or more, is accepted, although there are no replicas: records are in the object
+store before they are acknowledged. A replica assignment only determines the number of partitions, which must be
+numbered from 0 and have the same number of distinct brokers each. An assignment combined with a count or a factor
 returns INVALID_REQUEST, as in Kafka. -1 partitions means `num_partitions`. A config that Kafka does not have, or that
 Lacuna cannot honour, returns INVALID_CONFIG. A name that appears twice returns INVALID_REQUEST. The answer has
 partition counts and configs from v5 on (KIP-525), and topic ids from v7 on (KIP-516).
@@ -32,7 +32,6 @@ _MOST_CREATED = 10_000
 
 
 async def handle(call: Call, request: wire.CreateTopicsRequest) -> wire.CreateTopicsResponse:
-    """Send commands for the topics that pass this agent's checks. Each topic fails independently."""
     asked = {topic.name: topic for topic in request.topics}
     repeated = Counter(topic.name for topic in request.topics)
     results: dict[str, TopicResult] = {}
@@ -56,10 +55,9 @@ async def handle(call: Call, request: wire.CreateTopicsRequest) -> wire.CreateTo
 
 
 def _commands(creations: list[CreateTopic], validate_only: bool) -> list[list[CreateTopic]]:
-    """Divide topics among commands, so that each decision of the control plane is short.
+    """Divide the topics among commands, so that each decision of the control plane is short.
 
-    If the request only validates topics, all of them are in one command, since together they may be too many or
-    conflict.
+    Validation keeps all topics in one command, because the error may be that together they are too many or in conflict.
     """
     if validate_only or sum(max(each.partition_count, 0) for each in creations) > _MOST_CREATED:
         return [creations] if creations else []
@@ -69,15 +67,12 @@ def _commands(creations: list[CreateTopic], validate_only: bool) -> list[list[Cr
 def refuse(
     _call: Call, request: wire.CreateTopicsRequest, error_code: int
 ) -> wire.CreateTopicsResponse:
-    """Answer every topic with the error."""
     names = dict.fromkeys(topic.name for topic in request.topics)
     return wire.CreateTopicsResponse(topics=[_failed(name, error_code, "") for name in names])
 
 
 def _check(topic: wire.CreatableTopic, count: int) -> tuple[int, str]:
-    """Check what can be checked without the control plane. Return an error code and a message, or (0, "") if the topic
-    is valid.
-    """
+    """Check the topic without the control plane. Return an error code and a message, (0, "") if it is valid."""
     if count > 1:
         return ErrorCode.INVALID_REQUEST, "The request names this topic more than once."
     empty = [config.name for config in topic.configs if config.value is None]

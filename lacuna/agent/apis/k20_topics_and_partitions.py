@@ -7,10 +7,9 @@ deletes it.
 
 CreatePartitions v0-v3 (KIP-195).
 
-The number of a topic's partitions can only grow. A count that is not larger than the current one returns
-INVALID_PARTITIONS. If the request has replica assignments, there must be one for each new partition, and each must name
-distinct brokers. Otherwise, the topic gets INVALID_REPLICA_ASSIGNMENT. A topic that the request names twice returns
-INVALID_REQUEST.
+A count that is not larger than the current number of partitions returns INVALID_PARTITIONS. Replica assignments, if
+given, must cover each new partition and name distinct brokers for it; otherwise, the topic gets
+INVALID_REPLICA_ASSIGNMENT. A topic that the request names twice returns INVALID_REQUEST.
 """
 
 from collections import Counter
@@ -45,7 +44,6 @@ _WORDS: Final[Mapping[int, str]] = {
 
 
 async def delete(call: Call, request: wire.DeleteTopicsRequest) -> wire.DeleteTopicsResponse:
-    """Delete the topics that the request names correctly. Each topic fails independently."""
     asked = _asked(call, request)
     repeated = Counter(asked)
     sound = [each for each in repeated if repeated[each] == 1 and _is_sound(each)]
@@ -66,11 +64,10 @@ async def delete(call: Call, request: wire.DeleteTopicsRequest) -> wire.DeleteTo
 async def _delete(
     context: AgentContext, asked: Sequence[wire.DeleteTopicState]
 ) -> Mapping[wire.DeleteTopicState, TopicResult]:
-    """Delete topics, and return the outcome for each.
+    """Delete the topics, and return the result for each.
 
-    If a topic has already been deleted, the control plane returns UNKNOWN_TOPIC_ID. A request by name then applies to
-    the topic that has the name now, if there is one. The view contains that topic once the control plane has answered
-    (adr/0003).
+    If a topic has already been deleted, the control plane returns UNKNOWN_TOPIC_ID. A request by name is then retried
+    with the topic that has the name now, if any; the view contains it once the control plane has answered (adr/0003).
     """
     results: dict[wire.DeleteTopicState, TopicResult] = {}
     left = list(asked)
@@ -97,12 +94,11 @@ def _asked(call: Call, request: wire.DeleteTopicsRequest) -> Sequence[wire.Delet
 
 
 def _is_sound(asked: wire.DeleteTopicState) -> bool:
-    """Whether the request gives either a name or an id, but not both."""
     return (asked.name is None) != (asked.topic_id == ZERO_UUID)
 
 
 def _topic_id(context: AgentContext, asked: wire.DeleteTopicState) -> bytes | None:
-    """Return the given id, or the id of the topic with the given name, or None if the view has no such topic."""
+    """Return the given id, or the id of the named topic, or None if the view has no such topic."""
     if asked.topic_id != ZERO_UUID:
         return asked.topic_id
     topic = topic_by_name(context.control.cluster, asked.name or "")
@@ -128,7 +124,6 @@ def _deleted(cluster: ClusterView, request: wire.DeleteTopicsRequest) -> Sizes:
 async def create_partitions(
     call: Call, request: wire.CreatePartitionsRequest
 ) -> wire.CreatePartitionsResponse:
-    """Send one command for all valid topics. Each topic fails independently."""
     repeated = Counter(topic.name for topic in request.topics)
     twice = ErrorCode.INVALID_REQUEST
     results = {name: TopicResult(name=name, error_code=twice) for name in repeated}
@@ -151,7 +146,6 @@ async def create_partitions(
 
 
 def _misassigned(call: Call, topic: wire.CreatePartitionsTopic) -> TopicResult | None:
-    """Return the error for a topic's assignments, or None if each new partition has a valid assignment."""
     known = call.context.control.cluster.topics_by_name.get(topic.name)
     if topic.assignments is None or known is None:
         return None
@@ -177,7 +171,6 @@ def _misassigned(call: Call, topic: wire.CreatePartitionsTopic) -> TopicResult |
 def _refuse_create_partitions(
     _call: Call, request: wire.CreatePartitionsRequest, error_code: int
 ) -> wire.CreatePartitionsResponse:
-    """Answer every topic with the error."""
     names = {topic.name for topic in request.topics}
     return _answer(request, {each: TopicResult(name=each, error_code=error_code) for each in names})
 

@@ -22,7 +22,6 @@ from lacuna.wire.messages import topics as wire
 
 
 async def handle(call: Call, request: wire.DeleteRecordsRequest) -> wire.DeleteRecordsResponse:
-    """Send one command for all partitions that exist."""
     asked = {
         (topic.name, each.partition_index): each.offset
         for topic in request.topics

@@ -18,8 +18,8 @@ EndTxn v0-v5.
 The transaction's outcome becomes durable in one journal record for all its partitions and offsets (S1); a retry gets
 the same answer as the first attempt (S5). v5 is TV2 (KIP-890): each end bumps the epoch, and the answer has the
 producer's next id and epoch (both -1 if there was an error). A fenced producer gets PRODUCER_FENCED from v2 on, and
-INVALID_PRODUCER_EPOCH in earlier versions (KIP-588). An agent without a lease cannot coordinate transactions, because
-another agent may have answered requests from its clients while it was suspended.
+INVALID_PRODUCER_EPOCH in earlier versions (KIP-588). An agent without a lease cannot coordinate transactions: while it
+was suspended, another agent may have answered requests from its clients.
 """
 
 from lacuna.agent.api import Api, Call
@@ -40,7 +40,6 @@ FIRST_BUMP = 5
 async def init_producer_id(
     call: Call, request: wire.InitProducerIdRequest
 ) -> wire.InitProducerIdResponse:
-    """Send one InitProducerId command."""
     has_transactional_id = request.transactional_id is not None
     is_half = (request.producer_id == NO_PRODUCER_ID) != (
         request.producer_epoch == NO_PRODUCER_EPOCH
@@ -69,7 +68,6 @@ async def init_producer_id(
 def _refuse_init(
     call: Call, _request: wire.InitProducerIdRequest, error_code: int
 ) -> wire.InitProducerIdResponse:
-    """Answer with the error and no producer id."""
     return wire.InitProducerIdResponse(
         error_code=fenced(error_code, call.version >= INIT_FIRST_PRODUCER_FENCED),
         producer_id=NO_PRODUCER_ID,
@@ -80,7 +78,6 @@ def _refuse_init(
 async def add_offsets(
     call: Call, request: wire.AddOffsetsToTxnRequest
 ) -> wire.AddOffsetsToTxnResponse:
-    """Send one AddOffsetsToTxn command."""
     command = AddOffsetsToTxn(
         transactional_id=request.transactional_id,
         producer_id=request.producer_id,
@@ -94,13 +91,11 @@ async def add_offsets(
 def _refuse_offsets(
     call: Call, _request: wire.AddOffsetsToTxnRequest, error_code: int
 ) -> wire.AddOffsetsToTxnResponse:
-    """Answer with the error code, which is the entire answer."""
     knows = call.version >= FIRST_PRODUCER_FENCED
     return wire.AddOffsetsToTxnResponse(error_code=fenced(error_code, knows))
 
 
 async def end_txn(call: Call, request: wire.EndTxnRequest) -> wire.EndTxnResponse:
-    """Send one EndTxn command."""
     command = EndTxn(
         transactional_id=request.transactional_id,
         producer_id=request.producer_id,
@@ -118,7 +113,6 @@ async def end_txn(call: Call, request: wire.EndTxnRequest) -> wire.EndTxnRespons
 
 
 def _refuse_end(call: Call, _request: wire.EndTxnRequest, error_code: int) -> wire.EndTxnResponse:
-    """Answer with the error and no producer id."""
     return wire.EndTxnResponse(error_code=fenced(error_code, call.version >= FIRST_PRODUCER_FENCED))
 
 

@@ -20,7 +20,6 @@ _LEADER_EPOCH: Final = 0
 async def handle(
     call: Call, request: wire.OffsetForLeaderEpochRequest
 ) -> wire.OffsetForLeaderEpochResponse:
-    """Make one confirming read for all partitions."""
     asked = [(topic.topic, each.partition) for topic in request.topics for each in topic.partitions]
     found = await find_partitions(call.context, asked)
     return _response(request, await read_partitions(call.context, found))

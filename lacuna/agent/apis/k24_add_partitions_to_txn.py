@@ -29,7 +29,6 @@ FIRST_BATCHED = 4
 async def handle(
     call: Call, request: wire.AddPartitionsToTxnRequest
 ) -> wire.AddPartitionsToTxnResponse:
-    """Send one command for each transaction."""
     asked = _transactions(call, request)
     if len(asked) == 1:  # a producer's request, which needs no task
         return _answer(call, asked, [await _add(call.context, asked[0])])
@@ -39,7 +38,6 @@ async def handle(
 def refuse(
     call: Call, request: wire.AddPartitionsToTxnRequest, error_code: int
 ) -> wire.AddPartitionsToTxnResponse:
-    """Answer every partition with the error."""
     asked = _transactions(call, request)
     return _answer(call, asked, [[error_code] * len(_pairs(each)) for each in asked], error_code)
 
@@ -59,7 +57,6 @@ def _transactions(
 
 
 def _pairs(transaction: wire.AddPartitionsToTxnTransaction) -> list[tuple[str, int]]:
-    """Return (topic name, partition) pairs in the order of the request."""
     return [
         (topic.name, partition) for topic in transaction.topics for partition in topic.partitions
     ]
@@ -68,7 +65,6 @@ def _pairs(transaction: wire.AddPartitionsToTxnTransaction) -> list[tuple[str, i
 async def _add(
     context: AgentContext, transaction: wire.AddPartitionsToTxnTransaction
 ) -> Sequence[int]:
-    """Add or verify the partitions of one transaction, and return an error code for each partition."""
     found = await find_partitions(context, _pairs(transaction))
     partitions: list[TopicPartition] = [each for each in found if each is not None]
     if len(partitions) < len(found):
@@ -134,5 +130,5 @@ API = Api(
     guard=guard,
     pieces=(Pieces(("transactions",), ("results_by_transaction",)),),
     moved=ErrorCode.NOT_COORDINATOR,
-    notes="also serves v4 and v5, Kafka's form between brokers",
+    notes="also serves v4 and v5, which Kafka's brokers send to each other",
 )

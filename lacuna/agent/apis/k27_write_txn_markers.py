@@ -1,8 +1,8 @@
 """WriteTxnMarkers v0-v2.
 
 In Kafka, a coordinator sends this request to inform brokers of an outcome, and operators' tools use it to end hanging
-transactions. In Lacuna, only the control plane decides outcomes (S21). An abort from outside aborts the *whole*
-transaction of the producer id and epoch, whichever partitions it names, and bumps the epoch. A commit returns
+transactions. In Lacuna, only the control plane decides outcomes (S21). An abort marker aborts the *whole* transaction
+of its producer id and epoch, whichever partitions it names, and bumps the epoch. A commit marker returns
 TRANSACTION_COORDINATOR_FENCED. v2 adds the transaction version (KIP-1228), which is ignored. A partition that does not
 exist returns UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
 """
@@ -20,7 +20,6 @@ from lacuna.wire.messages import transactions as wire
 
 
 async def handle(call: Call, request: wire.WriteTxnMarkersRequest) -> wire.WriteTxnMarkersResponse:
-    """Send one command for each aborting marker that names an existing partition."""
     results = []
     for marker in request.markers:
         exists = {
@@ -35,7 +34,6 @@ async def handle(call: Call, request: wire.WriteTxnMarkersRequest) -> wire.Write
 
 
 def _pairs(marker: wire.WritableTxnMarker) -> list[tuple[str, int]]:
-    """Return (topic name, partition) pairs in the order of the request."""
     return [
         (topic.name, partition) for topic in marker.topics for partition in topic.partition_indexes
     ]

@@ -26,7 +26,6 @@ _NOT_IN_TXN = (ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE)
 
 
 async def handle(call: Call, request: wire.TxnOffsetCommitRequest) -> wire.TxnOffsetCommitResponse:
-    """Send one command for all partitions that exist."""
     has_ids = call.version >= FIRST_TOPIC_ID
     asked = [(each.topic_id if has_ids else each.name, each.partitions) for each in request.topics]
     commits, error_codes = await commits_of(call.context, asked)

@@ -32,7 +32,6 @@ from lacuna.wire.messages import security as wire
 
 
 async def describe(call: Call, request: wire.DescribeAclsRequest) -> wire.DescribeAclsResponse:
-    """Search all ACLs of the cluster."""
     if call.context.access.authorizer is None:
         return wire.DescribeAclsResponse(
             error_code=DISABLED, error_message="No Authorizer is configured on the broker"
@@ -55,7 +54,6 @@ async def describe(call: Call, request: wire.DescribeAclsRequest) -> wire.Descri
 
 
 async def create(call: Call, request: wire.CreateAclsRequest) -> wire.CreateAclsResponse:
-    """Send one command for all valid ACLs."""
     if call.context.access.authorizer is None:
         disabled = wire.AclCreationResult(DISABLED, NO_AUTHORIZER)
         return wire.CreateAclsResponse(results=[disabled] * len(request.creations))
@@ -78,7 +76,6 @@ async def create(call: Call, request: wire.CreateAclsRequest) -> wire.CreateAcls
 
 
 async def delete(call: Call, request: wire.DeleteAclsRequest) -> wire.DeleteAclsResponse:
-    """Send one command for all matching ACLs."""
     if call.context.access.authorizer is None:
         disabled = wire.DeleteAclsFilterResult(DISABLED, NO_AUTHORIZER)
         return wire.DeleteAclsResponse(filter_results=[disabled] * len(request.filters))
@@ -102,7 +99,6 @@ async def delete(call: Call, request: wire.DeleteAclsRequest) -> wire.DeleteAcls
 
 
 def _matched(acls: list[AclEntry], asked: wire.DeleteAclsFilter) -> list[AclEntry] | None:
-    """Return the ACLs that a filter matches, or None if it is invalid."""
     wanted = filter_of(asked)
     return None if filter_problem(wanted) else [each for each in acls if wanted.matches(each)]
 

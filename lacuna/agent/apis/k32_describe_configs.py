@@ -2,11 +2,11 @@
 
 Describes the configs of topics (resource type 2), agents (4, "broker"), their loggers (8), client metrics subscriptions
 (16), which all have the same values, and groups (32), whether or not they exist. The answer has the values with their
-sources, their types (v3+, KIP-569) and, on request, their synonyms (KIP-226) and documentation. Config names that do
-not exist are omitted. If a request lists no names, it means all configs. An unknown topic returns
-UNKNOWN_TOPIC_OR_PARTITION, and an illegal name INVALID_TOPIC_EXCEPTION. Another resource type, or a broker that is not
-a live agent, returns INVALID_REQUEST. The broker "" stands for the configs set for all brokers. v0, sent by clients
-before 1.1, reports only whether a value is the default, not its source.
+sources, their types (v3+, KIP-569) and, on request, their synonyms (KIP-226) and documentation. Unknown config names
+are omitted, and a request without names means all configs. An unknown topic returns UNKNOWN_TOPIC_OR_PARTITION, and an
+illegal name INVALID_TOPIC_EXCEPTION. Any other resource type, or a broker that is not a live agent, returns
+INVALID_REQUEST. The broker "" stands for the configs set for all brokers. v0, sent by clients before 1.1, reports only
+whether a value is the default, not its source.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,14 +30,11 @@ from lacuna.wire.messages import configs as wire
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """The error code and message for a resource that is not described."""
-
     error_code: int
     message: str
 
 
 async def handle(call: Call, request: wire.DescribeConfigsRequest) -> wire.DescribeConfigsResponse:
-    """Answer the request from the view of the cluster, which is updated first if it lacks a topic."""
     named = (each.resource_name for each in request.resources if each.resource_type == TOPIC)
     await view_with(call.context, filter(is_legal, named))
     groups = await _configs_of_groups(call.context, request)
@@ -54,9 +51,7 @@ async def handle(call: Call, request: wire.DescribeConfigsRequest) -> wire.Descr
 async def _configs_of_groups(
     context: AgentContext, request: wire.DescribeConfigsRequest
 ) -> Mapping[str, Mapping[str, str]]:
-    """Return the configs set on the requested groups, by group id. They come from the control plane, since views lack
-    them.
-    """
+    """Fetch the configs set on the requested groups, by group id, from the control plane. Views do not contain them."""
     named = {each.resource_name for each in request.resources if each.resource_type == GROUP}
     if not named:
         return {}

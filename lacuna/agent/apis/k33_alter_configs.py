@@ -27,7 +27,6 @@ from lacuna.wire.messages import configs as wire
 async def change(
     call: Call, request: wire.IncrementalAlterConfigsRequest
 ) -> wire.IncrementalAlterConfigsResponse:
-    """Change the configs of the resources, each independently."""
     answers = await alter_each(
         call,
         request.resources,
@@ -47,7 +46,6 @@ def _changed(config: wire.AlterableConfig) -> ConfigChange:
 
 
 async def replace(call: Call, request: wire.AlterConfigsRequest) -> wire.AlterConfigsResponse:
-    """Replace the configs of the resources, each independently."""
     answers = await alter_each(
         call,
         request.resources,
@@ -67,7 +65,6 @@ def _replaced(config: wire.AlterConfigsRequestAlterableConfig) -> ConfigChange:
 def _refused(
     resources: Sequence[AlteredResource], error_code: int
 ) -> list[wire.AlterConfigsResourceResponse]:
-    """Answer every resource with the error."""
     return [
         wire.AlterConfigsResourceResponse(error_code, None, each.resource_type, each.resource_name)
         for each in resources

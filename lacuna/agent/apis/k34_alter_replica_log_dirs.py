@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs v0-v2: accepts only one directory, which contains all partitions.
+"""AlterReplicaLogDirs v0-v2: accepts only the one directory that contains all partitions.
 
 Moving a partition to that directory succeeds and changes nothing. Any other path returns LOG_DIR_NOT_FOUND. A partition
 that does not exist returns UNKNOWN_TOPIC_OR_PARTITION.
@@ -21,7 +21,6 @@ _Errors = dict[tuple[str, int], int]
 async def handle(
     call: Call, request: wire.AlterReplicaLogDirsRequest
 ) -> wire.AlterReplicaLogDirsResponse:
-    """Answer the request from the view of the cluster."""
     await view_with(call.context)
     errors: _Errors = {}
     for directory in request.dirs:
@@ -34,7 +33,6 @@ async def handle(
 def refuse(
     _call: Call, request: wire.AlterReplicaLogDirsRequest, error_code: int
 ) -> wire.AlterReplicaLogDirsResponse:
-    """Answer every partition with the error."""
     return _answer(
         {
             (topic.name, index): error_code

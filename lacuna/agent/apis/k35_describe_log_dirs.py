@@ -30,7 +30,6 @@ _GROUP = 5_000
 
 
 async def handle(call: Call, request: wire.DescribeLogDirsRequest) -> wire.DescribeLogDirsResponse:
-    """Request the sizes from the control plane, with one command for every _GROUP partitions."""
     await view_with(call.context)
     asked = list(_led(call.context, request))
     sizes: list[tuple[str, int, int]] = []
@@ -55,7 +54,7 @@ async def handle(call: Call, request: wire.DescribeLogDirsRequest) -> wire.Descr
 def _led(
     context: AgentContext, request: wire.DescribeLogDirsRequest
 ) -> Iterator[tuple[Topic, int]]:
-    """Yield once, by topic, each requested partition that this agent leads according to its Metadata."""
+    """Yield each requested partition that this agent leads according to its Metadata, once and grouped by topic."""
     cluster = context.control.cluster
     node_ids = tuple(agent.node_id for agent in placement.candidates(context))
     asked: dict[str, dict[int, None]] = {}

@@ -1,13 +1,11 @@
-"""CreateDelegationToken v1-v3 (KIP-48, KIP-373): creates a token for the client itself. Requests for another owner are
-rejected.
+"""CreateDelegationToken v1-v3 (KIP-48, KIP-373): creates a token for the client itself, not for other owners.
 
 The token must be renewed within delegation.token.expiry.time.ms. Its maximum lifetime is
 delegation.token.max.lifetime.ms, or the requested time if that is shorter.
 
 RenewDelegationToken v1-v2 (KIP-48): extends a token's validity, but not beyond its maximum lifetime.
 
-ExpireDelegationToken v1-v2 (KIP-48): changes the time when a token expires. A negative period makes the token expire
-immediately.
+ExpireDelegationToken v1-v2 (KIP-48): changes the time when a token expires. A negative period expires it immediately.
 
 DescribeDelegationToken v1-v3 (KIP-48, KIP-373): returns the tokens that the client owns, requested or may renew.
 
@@ -44,7 +42,6 @@ _MOST_OF_NAME: Final = 1024
 async def create(
     call: Call, request: wire.CreateDelegationTokenRequest
 ) -> wire.CreateDelegationTokenResponse:
-    """Create a token."""
     if error_code := _invalid(call, request):
         return _refuse_create(call, request, error_code)
     settings, tokens = call.context.access.settings, call.context.access.tokens
@@ -95,14 +92,13 @@ def _owner(call: Call, request: wire.CreateDelegationTokenRequest) -> Principal:
 
 
 def _may_own(call: Call, owner: Principal) -> bool:
-    """Return whether the client may create tokens for `owner` regardless of ACLs, which it may do only for itself."""
+    """Whether the client may create tokens for `owner` without an ACL, which holds only if it is the owner."""
     return call.context.access.authorizer is not None or owner == call.peer.session.principal
 
 
 def _refuse_create(
     call: Call, request: wire.CreateDelegationTokenRequest, error_code: int
 ) -> wire.CreateDelegationTokenResponse:
-    """Answer with the error."""
     owner, requester = _owner(call, request), call.peer.session.principal
     return wire.CreateDelegationTokenResponse(
         error_code=error_code,
@@ -119,7 +115,6 @@ def _refuse_create(
 async def renew(
     call: Call, request: wire.RenewDelegationTokenRequest
 ) -> wire.RenewDelegationTokenResponse:
-    """Extend the token by the requested period, or by the default period if that is shorter."""
     period_ms = call.context.access.settings.token_expiry_ms
     if request.renew_period_ms > 0:
         period_ms = min(period_ms, request.renew_period_ms)
@@ -130,7 +125,6 @@ async def renew(
 async def expire(
     call: Call, request: wire.ExpireDelegationTokenRequest
 ) -> wire.ExpireDelegationTokenResponse:
-    """Set the token to expire after the requested period."""
     period_ms = max(request.expiry_time_period_ms, 0)
     answer = await prolong(call, bytes(request.hmac), period_ms)
     return wire.ExpireDelegationTokenResponse(*answer)
@@ -139,7 +133,6 @@ async def expire(
 async def describe(
     call: Call, request: wire.DescribeDelegationTokenRequest
 ) -> wire.DescribeDelegationTokenResponse:
-    """Return the tokens with their HMACs."""
     if not is_allowed(call):
         return wire.DescribeDelegationTokenResponse(
             error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
@@ -164,7 +157,7 @@ async def describe(
 
 
 def _may_describe(call: Call, token: DelegationToken) -> bool:
-    """Return whether the client may see a token regardless of ACLs, which holds only for tokens that concern it."""
+    """Whether the client may see a token without an ACL, which holds only for tokens that concern it."""
     has_acls = call.context.access.authorizer is not None
     return has_acls or is_concerned(token, call.peer.session.principal)
 

@@ -31,7 +31,6 @@ from lacuna.wire.messages.groups import (
 
 
 async def delete(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    """Send one command for all groups."""
     command = Command(delete_groups=DeleteGroups(group_ids=request.groups_names))
     deleted = (await call.context.control.call(command)).groups_deleted
     return _answer(request, deleted.error_codes)
@@ -49,7 +48,6 @@ def _answer(request: DeleteGroupsRequest, error_codes: Sequence[int]) -> DeleteG
 async def delete_offsets(
     call: Call, request: wire.OffsetDeleteRequest
 ) -> wire.OffsetDeleteResponse:
-    """Send one command for all partitions that exist."""
     asked = [
         (topic.name, each.partition_index) for topic in request.topics for each in topic.partitions
     ]

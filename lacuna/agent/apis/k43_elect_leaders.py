@@ -1,8 +1,8 @@
 """ElectLeaders v0-v2 (KIP-460): elects no leaders, because every partition already has its preferred leader.
 
-Each partition that the request names gets ELECTION_NOT_NEEDED, or UNKNOWN_TOPIC_OR_PARTITION if it does not exist. Null
-partitions means all partitions, in which case the answer omits those without an error or an election, as in Kafka. An
-election type other than preferred (0) or unclean (1) returns INVALID_REQUEST.
+Each named partition gets ELECTION_NOT_NEEDED, or UNKNOWN_TOPIC_OR_PARTITION if it does not exist. Null partitions means
+all partitions, in which case the answer lists only errors and elections, as in Kafka. An election type other than
+preferred (0) or unclean (1) returns INVALID_REQUEST.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,6 @@ _Results = Mapping[str, Mapping[int, tuple[int, str | None]]]
 
 
 async def handle(call: Call, request: wire.ElectLeadersRequest) -> wire.ElectLeadersResponse:
-    """Answer the request from the view of the cluster, which is updated first if it lacks a topic."""
     kind = request.election_type
     if kind not in (PREFERRED, UNCLEAN):
         error = int(ErrorCode.INVALID_REQUEST), f"Unknown election type {kind}"
@@ -87,5 +86,5 @@ API = Api(
             ("topic_partitions", "partitions"), ("replica_election_results", "partition_result")
         ),
     ),
-    notes="returns ELECTION_NOT_NEEDED, because the preferred leader leads",
+    notes="returns ELECTION_NOT_NEEDED, because the preferred leader always leads",
 )

@@ -25,7 +25,6 @@ _Error = tuple[int, str | None]
 async def alter(
     call: Call, request: wire.AlterPartitionReassignmentsRequest
 ) -> wire.AlterPartitionReassignmentsResponse:
-    """Answer the request from the view of the cluster, which is refreshed first if it lacks a requested topic."""
     context = call.context
     await view_with(context, [topic.name for topic in request.topics])
     return _answer(
@@ -62,7 +61,6 @@ def _check(context: AgentContext, name: str, index: int, replicas: Sequence[int]
 
 
 def _problem(context: AgentContext, replicas: Sequence[int]) -> str | None:
-    """Return Kafka's error message for an assignment, or None if it is valid."""
     says = "The manual partition assignment includes"
     if not replicas:
         return f"{says} an empty replica list."
@@ -107,7 +105,6 @@ def _topic(
 async def list_ongoing(
     _call: Call, _request: wire.ListPartitionReassignmentsRequest
 ) -> wire.ListPartitionReassignmentsResponse:
-    """Answer with no topics, regardless of the request."""
     return wire.ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, error_message=None)
 
 

@@ -27,7 +27,6 @@ _ANY: Final = 2
 async def describe(
     call: Call, request: wire.DescribeClientQuotasRequest
 ) -> wire.DescribeClientQuotasResponse:
-    """Answer with the quotas of each matching entity."""
     code, message = _invalid(request.components)
     if code:
         return _failed(code, message)
@@ -70,7 +69,7 @@ def _invalid(components: Sequence[wire.ComponentData]) -> tuple[int, str]:
                 ErrorCode.INVALID_REQUEST,
                 "Request specified MATCH_TYPE_EXACT, but did not specify a match."
                 if component.match_type == _EXACT
-                else "Give a match only with MATCH_TYPE_EXACT.",
+                else "Specify a match only with MATCH_TYPE_EXACT.",
             )
     if IP in kinds and {USER, CLIENT} & set(kinds):
         return (
@@ -107,7 +106,6 @@ _Outcome = tuple[int, str]
 async def alter(
     call: Call, request: wire.AlterClientQuotasRequest
 ) -> wire.AlterClientQuotasResponse:
-    """Apply the valid changes in one command, and answer each entry independently."""
     outcomes = [invalid(entry.entity, entry.ops) for entry in request.entries]
     valid = [
         entry

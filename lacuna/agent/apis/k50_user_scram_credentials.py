@@ -32,7 +32,6 @@ from lacuna.wire.messages import security as wire
 async def describe(
     call: Call, request: wire.DescribeUserScramCredentialsRequest
 ) -> wire.DescribeUserScramCredentialsResponse:
-    """Return the credentials of each named user, or of all users if the list of users is null or empty."""
     kept: dict[str, list[wire.CredentialInfo]] = {}
     credentials = (await current_view(call.context)).security.credentials
     for (user, mechanism), credential in sorted(credentials.items()):
@@ -71,7 +70,6 @@ _OF_FILE = (
 async def alter(
     call: Call, request: wire.AlterUserScramCredentialsRequest
 ) -> wire.AlterUserScramCredentialsResponse:
-    """Apply the changes for each user whose changes are all valid."""
     if call.peer.session.is_token:
         return _refuse_alter(call, request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     kept = (await current_view(call.context)).security.credentials
@@ -108,7 +106,6 @@ async def alter(
 def _refuse_alter(
     _call: Call, request: wire.AlterUserScramCredentialsRequest, error_code: int
 ) -> wire.AlterUserScramCredentialsResponse:
-    """Answer every user with the error."""
     return _answer({each.name: (error_code, None) for each in _all(request)})
 
 
@@ -122,7 +119,6 @@ def _all(
 def _invalid(
     change: wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion, is_kept: bool
 ) -> tuple[int, str | None]:
-    """Return the error for one change, or NONE if it is valid."""
     if not change.name or len(change.name) > _MOST_OF_NAME:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
     if change.mechanism not in MECHANISM_NAMES:

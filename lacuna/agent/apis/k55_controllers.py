@@ -6,9 +6,9 @@ metadata. A topic or partition other than __cluster_metadata-0 returns UNKNOWN_T
 
 UpdateFeatures v0-v2 (KIP-584, KIP-778): features cannot be changed.
 
-Setting a feature to its current level succeeds. Another level, an unknown feature or an unknown upgrade type returns
-INVALID_UPDATE_VERSION for the whole request, as in Kafka. A downgrade returns it as well, since the existing state
-could not be read at a lower level.
+Setting a feature to its current level succeeds. Any other level, an unknown feature or an unknown upgrade type returns
+INVALID_UPDATE_VERSION for the whole request, as in Kafka. So does a downgrade, since the existing state could not be
+read at a lower level.
 
 UnregisterBroker v0 (KIP-500): always returns an error, since a stopped agent leaves the cluster by itself.
 
@@ -33,7 +33,6 @@ _UNKNOWN = "This server does not host this topic-partition."
 
 
 async def describe(call: Call, request: wire.DescribeQuorumRequest) -> wire.DescribeQuorumResponse:
-    """Answer from the view of the cluster."""
     context = call.context
     await view_with(context)
     wanted = [
@@ -86,7 +85,7 @@ def _replica(context: AgentContext, node_id: int) -> wire.ReplicaState:
 
 
 def _nodes(context: AgentContext) -> list[wire.Node]:
-    """Return the address of the voter, or nothing if it is not live."""
+    """Return the voter's node with its address, or an empty list if the voter is not live."""
     leader = placement.controller(context)
     return [_node(each) for each in placement.live_agents(context) if each.node_id == leader]
 
@@ -100,7 +99,6 @@ _FAILED = "The update failed for all features since the following feature had an
 
 
 async def update(_call: Call, request: wire.UpdateFeaturesRequest) -> wire.UpdateFeaturesResponse:
-    """Accept all updates, or reject the whole request."""
     for update in request.feature_updates:
         problem = _problem(update)
         if problem:
@@ -131,14 +129,13 @@ def _problem(update: wire.FeatureUpdateKey) -> str:
 async def unregister(
     call: Call, request: wire.UnregisterBrokerRequest
 ) -> wire.UnregisterBrokerResponse:
-    """Answer from the view of the cluster."""
     await view_with(call.context)
     if any(agent.node_id == request.broker_id for agent in placement.live_agents(call.context)):
         return wire.UnregisterBrokerResponse(
             error_code=ErrorCode.INVALID_REQUEST,
             error_message=(
-                f"Agent {request.broker_id} is running. Stop it; it leaves the cluster when its "
-                "lease expires."
+                f"Agent {request.broker_id} is running. Stop it, and it will leave the cluster "
+                "when its lease expires."
             ),
         )
     return wire.UnregisterBrokerResponse(
@@ -161,7 +158,7 @@ APIS = (
         handle=update,
         guard=on_cluster(Operation.ALTER),
         unavailable=ErrorCode.NOT_CONTROLLER,
-        notes="features keep their levels; another level returns INVALID_UPDATE_VERSION",
+        notes="features keep their levels; any other level returns INVALID_UPDATE_VERSION",
     ),
     Api(
         request=wire.UNREGISTER_BROKER_REQUEST,

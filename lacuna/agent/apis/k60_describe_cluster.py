@@ -18,7 +18,6 @@ _ERRORS = {2: ErrorCode.MISMATCHED_ENDPOINT_TYPE}
 
 
 async def handle(call: Call, request: wire.DescribeClusterRequest) -> wire.DescribeClusterResponse:
-    """Answer the request from the view of the cluster."""
     kind, context = request.endpoint_type, call.context
     if kind != BROKERS:
         return wire.DescribeClusterResponse(

@@ -23,7 +23,6 @@ NO_COORDINATOR_EPOCH = -1
 async def handle(
     call: Call, request: wire.DescribeProducersRequest
 ) -> wire.DescribeProducersResponse:
-    """Send one command for all partitions that exist."""
     asked = [(topic.name, each) for topic in request.topics for each in topic.partition_indexes]
     found = await find_partitions(call.context, asked)
     known = [each for each in found if each is not None]

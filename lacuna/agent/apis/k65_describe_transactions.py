@@ -24,7 +24,6 @@ from lacuna.wire.messages.transactions import (
 
 
 async def handle(call: Call, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
-    """Send one command for all transactional ids."""
     command = DescribeTransactions(transactional_ids=request.transactional_ids)
     reply = await call.context.control.call(Command(describe_transactions=command))
     found = reply.transactions_described.transactions

@@ -1,15 +1,15 @@
 """ListTransactions v0-v2 (KIP-664): lists transactions, optionally filtered by state, producer id or duration.
 
 v1 adds the filter by duration. v2 adds a pattern for transactional ids (KIP-1152), a regular expression that must match
-the whole id. The pattern has RE2's syntax, as in Kafka, which has no look-around or back-references and matches an id
-in time linear in its length. An invalid pattern returns INVALID_REGULAR_EXPRESSION. If the request filters by unknown
+the whole id. As in Kafka, the pattern has RE2's syntax, without look-around and back-references, so that matching takes
+time linear in the id's length. An invalid pattern returns INVALID_REGULAR_EXPRESSION. If the request filters by unknown
 states, the answer lists them.
 
-Clients query every agent and combine the answers. Every agent knows all transactions, so each agent lists only those
-that are placed on it, as a coordinator in Kafka would.
+Clients query every agent and combine the answers. Every agent knows all transactions, so each lists only those placed
+on it, as a coordinator in Kafka would.
 
-There may be tens of thousands of transactions, and matching an id may take milliseconds. Ids are therefore handled in
-slices, other requests are served between the slices, and a thread does the matching.
+There may be tens of thousands of transactions, and matching an id may take milliseconds. Ids are therefore matched in a
+thread, in slices between which other requests are served.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Pattern(Protocol):
 
     @property
     def programsize(self) -> int:
-        """The number of instructions, each of which may run once for each character."""
+        """The number of instructions in the compiled pattern, each of which may run once per character."""
         ...
 
     def fullmatch(self, text: str) -> object | None:
@@ -61,7 +61,6 @@ class Pattern(Protocol):
 async def handle(
     call: Call, request: wire.ListTransactionsRequest
 ) -> wire.ListTransactionsResponse:
-    """Send one ListTransactions command, and return the transactions that match and are placed on this agent."""
     text = request.transactional_id_pattern
     pattern = compile_pattern(text) if text else None
     if text and pattern is None:
@@ -113,7 +112,7 @@ async def _matching_ones(
 def slices(
     listed: Sequence[TransactionListing], program_size: int
 ) -> Iterator[Sequence[TransactionListing]]:
-    """Cut `listed` into slices that the thread can match quickly, each with at least one id."""
+    """Cut `listed` into slices that can be matched quickly, each with at least one id."""
     begin = steps = 0
     for index, each in enumerate(listed):
         steps += program_size * len(each.transactional_id)
@@ -129,7 +128,7 @@ def _match(pattern: Pattern, ids: Sequence[str]) -> list[bool]:
 
 
 def compile_pattern(pattern: str) -> Pattern | None:
-    """Return the compiled RE2 pattern, or None if it is invalid or too large."""
+    """Compile an RE2 pattern. Return None if it is invalid or too large."""
     if len(pattern) > _MAX_PATTERN_SIZE:
         return None
     options = re2.Options()

@@ -25,7 +25,6 @@ FIRST_MEMBER_ID_OF_CLIENT = 1
 async def handle(
     call: Call, request: wire.ConsumerGroupHeartbeatRequest
 ) -> wire.ConsumerGroupHeartbeatResponse:
-    """Send one ConsumerGroupHeartbeat command."""
     if request.instance_id == "":
         return _failed(ErrorCode.INVALID_REQUEST, "InstanceId can't be empty.")
     members, group_id = call.context.members, request.group_id
@@ -50,7 +49,7 @@ async def handle(
 
 
 def _brings_nothing(request: wire.ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the request only reports that the member is alive, so that losing the request does no harm."""
+    """Whether the request only reports that the member is alive, so that it may safely be lost."""
     changes = (
         request.subscribed_topic_names,
         request.subscribed_topic_regex,

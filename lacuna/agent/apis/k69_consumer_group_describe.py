@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe v0-v1 (KIP-848): describes consumer groups, their members and their target assignments.
 
-GROUP_ID_NOT_FOUND is returned for groups that do not exist, and for classic groups, which DescribeGroups describes. v1
-also reports which members use the classic protocol.
+A group that does not exist returns GROUP_ID_NOT_FOUND, as does a classic group, which DescribeGroups describes. v1 also
+reports which members use the classic protocol.
 """
 
 from collections import ChainMap
@@ -29,7 +29,6 @@ CONSUMER_MEMBER = 1
 async def handle(
     call: Call, request: wire.ConsumerGroupDescribeRequest
 ) -> wire.ConsumerGroupDescribeResponse:
-    """Send one command for all groups."""
     command = DescribeConsumerGroups(group_ids=request.group_ids)
     reply = await call.context.control.call(Command(describe_consumer_groups=command))
     internal = {topic.topic_id: topic for topic in INTERNAL_TOPICS}
@@ -78,7 +77,7 @@ def _member(member: DescribedConsumerMember, topics: Mapping[bytes, Topic]) -> w
 def _assignment(
     rows: Iterable[TopicIdPartitions], topics: Mapping[bytes, Topic]
 ) -> wire.ConsumerGroupDescribeResponseAssignment:
-    """Convert an assignment to Kafka's message, without topics that have just been deleted."""
+    """Convert an assignment to Kafka's message. Leave out topics that have just been deleted."""
     return wire.ConsumerGroupDescribeResponseAssignment(
         [
             wire.ConsumerGroupDescribeResponseTopicPartitions(

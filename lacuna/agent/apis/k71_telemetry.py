@@ -1,13 +1,13 @@
 """GetTelemetrySubscriptions v0 (KIP-714): assigns a client its instance id, and requests no metrics.
 
-An agent answers requests to this API but does not advertise it, like Kafka 4.4 without a plugin that receives metrics
-(docs/adr/0017). A client that sends the request anyway repeats it after five minutes, and never pushes metrics.
+This API is served but not advertised, as in Kafka 4.4 without a plugin that receives metrics (docs/adr/0017). A client
+that sends the request anyway repeats it after five minutes, and never pushes metrics.
 
 PushTelemetry v0 (KIP-714): drops pushed metrics, since none were requested.
 
-A push without an instance id returns INVALID_REQUEST. A push for another subscription returns UNKNOWN_SUBSCRIPTION_ID,
-a push of more than 1 MiB returns TELEMETRY_TOO_LARGE, and a push in a codec that was not offered returns
-UNSUPPORTED_COMPRESSION_TYPE. Nothing is decompressed.
+A push without an instance id returns INVALID_REQUEST. A push for a different subscription returns
+UNKNOWN_SUBSCRIPTION_ID, a push of more than 1 MiB returns TELEMETRY_TOO_LARGE, and a push in a codec that was not
+offered returns UNSUPPORTED_COMPRESSION_TYPE. Nothing is decompressed.
 """
 
 from uuid import UUID
@@ -27,7 +27,7 @@ CODECS = (4, 3, 1, 2)
 async def get(
     call: Call, request: wire.GetTelemetrySubscriptionsRequest
 ) -> wire.GetTelemetrySubscriptionsResponse:
-    """Answer with the client's instance id, or with a new id if the client has none. Nothing is stored."""
+    """Answer with the client's instance id, or with a new one if it has none. Nothing is stored."""
     instance = request.client_instance_id
     if instance == ZERO_UUID:
         instance = UUID(int=call.context.randomness.getrandbits(128), version=4).bytes
@@ -50,7 +50,6 @@ UNCOMPRESSED = 0
 
 
 async def push(_call: Call, request: wire.PushTelemetryRequest) -> wire.PushTelemetryResponse:
-    """Check the request, and drop the metrics in it."""
     return wire.PushTelemetryResponse(error_code=_error(request))
 
 

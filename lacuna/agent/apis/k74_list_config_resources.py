@@ -1,8 +1,8 @@
 """ListConfigResources v0-v1 (KIP-1142). v0 is KIP-714's list of client metrics subscriptions.
 
 Lists topics, agents, their loggers, and groups that have configs. There are no client metrics subscriptions. In v1, a
-request names resource types, and a request that names none means all types. An unknown type returns
-UNSUPPORTED_VERSION, as in Kafka.
+request may name resource types; without any, it means all types. An unknown type returns UNSUPPORTED_VERSION, as in
+Kafka.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,7 +27,6 @@ FIRST_TYPES = 1
 async def handle(
     call: Call, request: wire.ListConfigResourcesRequest
 ) -> wire.ListConfigResourcesResponse:
-    """Answer the request from the view of the cluster."""
     asked = {CLIENT_METRICS}
     if call.version >= FIRST_TYPES:
         asked = set(request.resource_types or TYPES)

@@ -1,10 +1,10 @@
 """DescribeTopicPartitions v0 (KIP-966): describes topics in the order of their names, with as many partitions as fit.
 
 A request that names no topics means all topics. The answer ends after `response_partition_limit` partitions (at least
-1, at most 2000), and its `next_cursor` says where the next answer begins. If the cursor names none of the requested
-topics, or a negative partition, every topic gets INVALID_REQUEST. If all topics are requested, the cursor's topic may
-have been deleted in the meantime. The leader is the only replica, and there are no eligible leader replicas. Authorized
-operations are always included.
+1, at most 2000), and its `next_cursor` says where the next answer begins. If the cursor names a topic that is not among
+those requested, or a negative partition, every topic gets INVALID_REQUEST. If all topics are requested, the cursor's
+topic may have been deleted in the meantime. The leader is the only replica, and there are no eligible leader replicas.
+Authorized operations are always included.
 """
 
 from lacuna.agent import placement, rendezvous
@@ -27,7 +27,6 @@ MAX_PARTITIONS = 2000
 async def handle(
     call: Call, request: wire.DescribeTopicPartitionsRequest
 ) -> wire.DescribeTopicPartitionsResponse:
-    """Answer the request from the view of the cluster."""
     cluster = await view_with(call.context)
     names = sorted({topic.name for topic in request.topics} or all_topics(cluster))
     first = 0
@@ -47,7 +46,6 @@ async def handle(
 def refuse(
     _call: Call, request: wire.DescribeTopicPartitionsRequest, error_code: int
 ) -> wire.DescribeTopicPartitionsResponse:
-    """Answer every named topic with the error."""
     names = sorted({topic.name for topic in request.topics})
     return wire.DescribeTopicPartitionsResponse(
         topics=[wire.DescribeTopicPartitionsResponseTopic(error_code, name) for name in names]

@@ -23,7 +23,6 @@ from lacuna.wire.messages import share_groups as wire
 async def heartbeat(
     call: Call, request: wire.ShareGroupHeartbeatRequest
 ) -> wire.ShareGroupHeartbeatResponse:
-    """Send one ShareGroupHeartbeat command."""
     members = call.context.members
     member = ("share", request.group_id, request.member_id, request.member_epoch)
     brings_nothing = request.member_epoch > 0 and request.subscribed_topic_names is None
@@ -71,7 +70,6 @@ def _assignment(
 async def describe(
     call: Call, request: wire.ShareGroupDescribeRequest
 ) -> wire.ShareGroupDescribeResponse:
-    """Send one command for all groups."""
     command = DescribeConsumerGroups(group_ids=request.group_ids)
     reply = await call.context.control.call(Command(describe_share_groups=command))
     groups = reply.share_groups_described.groups

@@ -1,13 +1,13 @@
 """ShareFetch v1-v2 and ShareAcknowledge v1-v2: let members of share groups acquire and acknowledge records (KIP-932).
 
-A ShareFetch may also acknowledge records, before it acquires others from its session's partitions. The control plane
-decides about both in one command (verbs/groups/share_records.py), and the agent reads the acquired records. If no
-records are available, the fetch waits until a partition grows, a lock expires, or another member releases records.
+A ShareFetch may also acknowledge records before it acquires others from its session's partitions. The control plane
+decides both in one command (verbs/groups/share_records.py), and the agent reads the acquired records. If no records are
+available, the fetch waits until a partition grows, a lock expires, or another member releases records.
 
 Sessions (agent/share_sessions.py) have epochs. Epoch 0 opens a session, and -1 closes it and releases the records that
 the member holds. An answer lists only partitions with records, with acknowledgements or with an error. v2 renews locks
 (KIP-1222) and has acquire modes (KIP-1206): in either mode, this agent never acquires more than `max_records`, as the
-mode `record_limit` promises. If only a part of a batch is acquired, the whole batch is sent.
+mode `record_limit` promises. If only part of a batch is acquired, the whole batch is sent.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ Acknowledged: TypeAlias = Mapping[PartitionKey, Sequence[wire.AcknowledgementBat
 async def fetch(
     call: Call, request: wire.ShareFetchRequest, may_read: MayRead | None = None
 ) -> wire.ShareFetchResponse:
-    """Answer the fetch with records that the client may read. If `may_read` is None, it may read all records."""
+    """Answer with acquired records that the client may read. If `may_read` is None, it may read all records."""
     if wrong := _wrong(request, _acknowledged(request)):
         return wire.ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=wrong)
     try:
@@ -139,7 +139,7 @@ def _wrong(
 
 
 def _session(call: Call, request: wire.ShareFetchRequest) -> ShareSession:
-    """Open, continue or close the session. Raises SessionError if the request does not fit it."""
+    """Open, continue or close the session that the request names. Raises SessionError if its epoch is wrong."""
     sessions, now = call.context.shares, asyncio.get_running_loop().time()
     group_id, member_id = request.group_id or "", request.member_id or ""
     if request.share_session_epoch == CLOSING_EPOCH:
@@ -165,7 +165,7 @@ def _session(call: Call, request: wire.ShareFetchRequest) -> ShareSession:
 
 @dataclass(slots=True)
 class _Shared:
-    """The control plane's answers by partition."""
+    """The control plane's answers to a command, by partition."""
 
     answers: dict[PartitionKey, SharedPartition]
     lock_duration_ms: int = 0
@@ -173,7 +173,7 @@ class _Shared:
 
 
 class _Wake:
-    """Wakes a fetch when, since its last command, a partition has changed or another member has released records."""
+    """Wakes a waiting fetch once a partition has changed or another member has released records."""
 
     __slots__ = ("_asked_at", "_event", "_group_id", "_loop", "_shares", "_views")
 
@@ -196,11 +196,10 @@ class _Wake:
         self._shares.stop_waiting(self._group_id, self._event)
 
     def now(self) -> float:
-        """Return the time in seconds."""
         return self._loop.time()
 
     async def wait(self, seconds: float, next_expiry_ms: int | None) -> None:
-        """Wait until there may be records to acquire, or until the time has elapsed."""
+        """Wait up to `seconds` for records to acquire. The next lock expires in `next_expiry_ms`."""
         if next_expiry_ms is not None:
             seconds = min(seconds, next_expiry_ms / 1000 + _PACE_SECONDS)
         timer = self._loop.call_later(seconds, self._event.set)
@@ -216,8 +215,6 @@ class _Wake:
 
 
 class _Fetch:
-    """A ShareFetch that is being served."""
-
     __slots__ = ("_answers", "_call", "_hole_ends", "_lock_ms", "_may_read", "_request", "_session")
 
     def __init__(
@@ -236,7 +233,7 @@ class _Fetch:
         self._answers: dict[PartitionKey, wire.ShareFetchResponsePartitionData] = {}
 
     async def run(self) -> None:
-        """Serve the fetch. Raises ControlPlaneUnavailable if the control plane cannot be reached."""
+        """Serve the fetch. Raises ControlPlaneUnavailable."""
         request = self._request
         asked = _acknowledged(request)
         is_closing = request.share_session_epoch == CLOSING_EPOCH
@@ -281,7 +278,7 @@ class _Fetch:
         return await _share(self._call, self._request, keys, asked, hole_ends, **what)
 
     async def _read(self, shared: _Shared) -> Acknowledged:
-        """Read the acquired records, and return the acknowledgements for the holes among them."""
+        """Read the acquired records, and return acknowledgements for the offsets among them that have no records."""
         gaps: dict[PartitionKey, Sequence[wire.AcknowledgementBatch]] = {}
         for key, answer in shared.answers.items():
             if not answer.acquired:
@@ -314,7 +311,6 @@ class _Fetch:
         await _share(self._call, self._request, [key], {key: batches})
 
     def response(self) -> wire.ShareFetchResponse:
-        """Return the answer to the fetch."""
         return wire.ShareFetchResponse(
             acquisition_lock_timeout_ms=self._lock_ms,
             responses=[
@@ -327,7 +323,7 @@ class _Fetch:
 async def _denied(
     call: Call, keys: Iterable[PartitionKey], may_read: MayRead | None
 ) -> dict[PartitionKey, int]:
-    """Return the partitions that do not exist or that the client may not read, each with an error code."""
+    """Return an error code for each partition that does not exist or that the client may not read."""
     keys = [*keys]
     cluster = call.context.control.cluster
     if any(topic_by_id(cluster, topic_id) is None for topic_id, _ in keys):
@@ -354,7 +350,7 @@ async def _share(
     releases: bool = False,
     acquires: bool = False,
 ) -> _Shared:
-    """Send one command for all partitions, and a second one for the partitions whose start is given as a time."""
+    """Send one command for all partitions, and a second one for new partitions that start at a point in time."""
     if not keys:
         return _Shared({})
     starts: dict[PartitionKey, int] = {}
@@ -427,7 +423,6 @@ async def _first_offset(call: Call, key: PartitionKey, begins_at_ms: int) -> int
 def _without(
     acquired: Iterable[AcquiredRun], holes: Iterable[tuple[int, int]]
 ) -> list[wire.AcquiredRecords]:
-    """Return the acquired records, without the offsets that have no records."""
     left = []
     for run in acquired:
         first = run.first_offset

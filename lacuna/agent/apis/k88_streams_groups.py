@@ -2,9 +2,9 @@
 streams groups, describe the groups, and store descriptions of their topologies (KIP-1071, KIP-1331).
 
 Epoch 0 joins, -1 leaves, and -2 lets a static member leave temporarily. The control plane configures the topology and
-assigns tasks with Kafka's `sticky` assignor. An agent creates the internal topics that the topology lacks, in the name
-and with the rights of the member whose heartbeat it answers. The next heartbeat finds these topics. While no control
-plane can be reached, members stay in their groups (adr/0034).
+assigns tasks with Kafka's `sticky` assignor. If the topology lacks internal topics, the agent that answers a heartbeat
+creates them in the name and with the rights of the member, and the next heartbeat finds them. While no control plane
+can be reached, members stay in their groups (adr/0034).
 """
 
 import asyncio
@@ -38,7 +38,7 @@ async def heartbeat(
     request: wire.StreamsGroupHeartbeatRequest,
     may_create: Callable[[str], bool] = lambda _: True,
 ) -> wire.StreamsGroupHeartbeatResponse:
-    """Send one StreamsGroupHeartbeat command, and create the internal topics that are missing."""
+    """Pass the heartbeat to the control plane, and create the internal topics that it reports as missing."""
     if problem := _problem(request):
         return _failed(*problem)
     members, group_id = call.context.members, request.group_id
@@ -89,7 +89,7 @@ async def _create_missing(
 
 
 async def _create(call: Call, infos: Iterable[kept.InternalTopicInfo]) -> dict[str, str]:
-    """Create topics. Return the reasons why some could not be created, by name."""
+    """Create topics. Return the reason for each topic that could not be created, by name."""
     creations = [
         CreateTopic(name=each.name, partition_count=each.partition_count, configs=each.configs)
         for each in infos
@@ -105,7 +105,7 @@ async def _create(call: Call, infos: Iterable[kept.InternalTopicInfo]) -> dict[s
 
 
 def _problem(request: wire.StreamsGroupHeartbeatRequest) -> tuple[int, str] | None:
-    """Return the error for a request that commands cannot express, or None."""
+    """Return the error for a request that no command can express, or None."""
     if request.instance_id == "":
         return ErrorCode.INVALID_REQUEST, "InstanceId can't be empty."
     tasks = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
@@ -135,7 +135,6 @@ def _problem(request: wire.StreamsGroupHeartbeatRequest) -> tuple[int, str] | No
 
 
 def _topics_of(request: wire.StreamsGroupHeartbeatRequest) -> Iterable[str]:
-    """Yield the names of all topics of a request's topology."""
     for each in request.topology.subtopologies if request.topology is not None else ():
         yield from each.source_topics
         yield from each.repartition_sink_topics
@@ -144,7 +143,7 @@ def _topics_of(request: wire.StreamsGroupHeartbeatRequest) -> Iterable[str]:
 
 
 def _brings_nothing(request: wire.StreamsGroupHeartbeatRequest) -> bool:
-    """Whether the request only reports that the member is alive, so that losing the request does no harm."""
+    """Whether the request only reports that the member is alive, so that it may safely be lost."""
     return (
         request.member_epoch > 0
         and request.active_tasks is None
@@ -298,7 +297,6 @@ def _failed(error_code: int, message: str) -> wire.StreamsGroupHeartbeatResponse
 async def describe(
     call: Call, request: wire.StreamsGroupDescribeRequest
 ) -> wire.StreamsGroupDescribeResponse:
-    """Send one command for all groups."""
     command = kept.DescribeConsumerGroups(group_ids=request.group_ids)
     reply = await call.context.control.call(Command(describe_streams_groups=command))
     groups = reply.streams_groups_described.groups
@@ -350,7 +348,6 @@ def _described_infos(infos: Iterable[kept.InternalTopicInfo]) -> list[wire.Topic
 
 
 def _topic_info(info: kept.InternalTopicInfo) -> wire.TopicInfo:
-    """Convert an internal topic to the form that Kafka's messages use."""
     configs = [wire.KeyValue(key, value) for key, value in sorted(info.configs.items())]
     return wire.TopicInfo(info.name, info.partition_count, info.replication_factor, configs)
 
@@ -383,7 +380,6 @@ def _task_offset(offset: kept.TaskOffset) -> wire.TaskOffset:
 
 
 def _description(stored: bytes) -> wire.TopologyDescription | None:
-    """Read a topology description that `update_description` has written."""
     if not stored:
         return None
     request = wire.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE_REQUEST.read(memoryview(stored), 0)
@@ -403,14 +399,13 @@ def _description(stored: bytes) -> wire.TopologyDescription | None:
 def _node(
     node: wire.StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionNode,
 ) -> wire.TopologyDescriptionNode:
-    """Convert a node to the form that group descriptions use, with the same fields."""
     return wire.TopologyDescriptionNode(*node)
 
 
 async def update_description(
     call: Call, request: wire.StreamsGroupTopologyDescriptionUpdateRequest
 ) -> wire.StreamsGroupTopologyDescriptionUpdateResponse:
-    """Send the topology description to the control plane as bytes, which only agents read."""
+    """Store the topology description in the control plane, as bytes that only agents read."""
     if not request.group_id or not request.member_id:
         what = "MemberId" if request.group_id else "GroupId"
         return wire.StreamsGroupTopologyDescriptionUpdateResponse(
@@ -460,6 +455,6 @@ APIS = (
         guard=on_group(Operation.READ),
         most_whole=50_000,
         moved=ErrorCode.NOT_COORDINATOR,
-        notes="keeps descriptions of topologies (KIP-1331), without a plugin",
+        notes="stores topology descriptions (KIP-1331) without a plugin",
     ),
 )

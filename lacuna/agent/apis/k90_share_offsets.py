@@ -1,9 +1,8 @@
 """DescribeShareGroupOffsets v0-v1, AlterShareGroupOffsets v0 and DeleteShareGroupOffsets v0 (KIP-932): describe, alter
 and delete the offsets of share groups.
 
-The offset of a group in a partition is that of its first unfinished record. v1 adds the lag (KIP-1226), which is the
-number of offsets from there to the end, without finished ones. Only the offsets of groups without members can be
-altered or deleted.
+A group's offset in a partition is that of its first unfinished record. v1 adds the lag (KIP-1226), the number of
+unfinished offsets from there to the end. Offsets can be altered or deleted only while the group has no members.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,7 +33,6 @@ _NONE = -1
 async def describe(
     call: Call, request: wire.DescribeShareGroupOffsetsRequest
 ) -> wire.DescribeShareGroupOffsetsResponse:
-    """Send one command for each group."""
     return wire.DescribeShareGroupOffsetsResponse(
         groups=[await _describe(call, group) for group in request.groups]
     )
@@ -94,7 +92,6 @@ def _topics(
 async def alter(
     call: Call, request: wire.AlterShareGroupOffsetsRequest
 ) -> wire.AlterShareGroupOffsetsResponse:
-    """Send one command for all partitions that exist."""
     cluster = await view_with(call.context, [topic.topic_name for topic in request.topics])
     topics = {each.topic_name: topic_by_name(cluster, each.topic_name) for each in request.topics}
     command = AlterShareOffsets(group_id=request.group_id)
@@ -130,7 +127,6 @@ async def alter(
 async def delete(
     call: Call, request: wire.DeleteShareGroupOffsetsRequest
 ) -> wire.DeleteShareGroupOffsetsResponse:
-    """Send one command for all topics that exist."""
     cluster = await view_with(call.context, [topic.topic_name for topic in request.topics])
     found = [(each.topic_name, topic_by_name(cluster, each.topic_name)) for each in request.topics]
     command = DeleteShareOffsets(

@@ -1,7 +1,7 @@
 """Reads the records that a member of a share group has acquired.
 
-Batches are sent whole, since a client skips the records in a batch that it has not acquired. A merge leaves out aborted
-records, so an extent may have offsets that are in no batch. Such offsets are reported as holes.
+Batches are sent whole, since clients skip records that they have not acquired. Merging drops aborted records, so an
+extent may have offsets that are in no batch. These are reported as holes.
 """
 
 import sys
@@ -22,9 +22,7 @@ Ranges: TypeAlias = Sequence[tuple[int, int]]
 
 
 class Acquired(NamedTuple):
-    """The batches that were read, the acquired offsets that are in no batch, and where the hole at the end of the range
-    ends, if there is one.
-    """
+    """The batches read, the acquired offsets in no batch, and the end of any hole at the end of the range."""
 
     records: tuple[Buffer, ...]
     holes: Ranges
@@ -32,8 +30,9 @@ class Acquired(NamedTuple):
 
 
 async def read_acquired(service: FetchService, view: PartitionView, ranges: Ranges) -> Acquired:
-    """Return the batches with these offsets, and the holes among them. Raises ExtentError if an extent cannot be read,
-    and ControlPlaneUnavailable.
+    """Return the batches with these offsets, and the holes among them.
+
+    Raises ControlPlaneUnavailable, and ExtentError if an extent cannot be read.
     """
     for is_last in (False, True):
         await view.ready()
@@ -74,13 +73,12 @@ def _holes(spans: Iterable[Span], ranges: Ranges) -> tuple[Ranges, int]:
 
 
 def _plan(view: PartitionView, first_offset: int, end_offset: int) -> FetchPlan:
-    """Plan to read the whole range without a limit, since the acquired records are already bounded."""
+    """Plan to read the whole range without a size limit, since the number of acquired records is already bounded."""
     partition = (view.topic_id, view.partition)
     return plan_fetch(view.extents, view.dead, first_offset, end_offset, sys.maxsize, partition)
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join adjacent ranges, which differ only in their delivery counts."""
     joined: list[tuple[int, int]] = []
     for first, end in ranges:
         if joined and joined[-1][1] == first:

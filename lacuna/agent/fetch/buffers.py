@@ -1,7 +1,7 @@
-"""Counts the memory of fetched records, whether the cache or only answers still hold it.
+"""Counts the memory of fetched records, whether it is held by the cache or only by answers.
 
-A buffer that has left the cache stays in memory while answers hold slices of it, until clients have read those answers.
-A weak reference reports when the buffer is freed.
+A buffer that has left the cache stays in memory until clients have read the answers that hold slices of it. A weak
+reference reports when the buffer is freed.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ class ReadBuffer(bytearray):
 
 
 class Departures(Generic[T]):
-    """Reports which watched objects are no longer referenced, by yielding the notes that were left for them.
+    """Reports which watched objects are no longer referenced, by yielding the note that was given for each.
 
-    The object belongs to one event loop, but any thread may drop the last reference to a watched object.
+    Belongs to one event loop, but any thread may drop the last reference to a watched object.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,6 @@ class LiveBytes:
 
     @property
     def total(self) -> int:
-        """The number of bytes counted now."""
         for size in self._buffers.gone():
             self._total -= size
         return self._total
@@ -73,9 +72,7 @@ class ByteBudget:
 
     @asynccontextmanager
     async def held(self, size: int) -> AsyncIterator[None]:
-        """Wait until `size` bytes are free, and hold them during the block. If `size` exceeds the limit, wait until all
-        bytes are free.
-        """
+        """Wait until `size` bytes are free, or all bytes if that is fewer, and hold them during the block."""
         while self.used and self.used + size > self._limit:
             self._is_freed.clear()
             await self._is_freed.wait()

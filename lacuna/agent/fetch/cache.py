@@ -1,9 +1,9 @@
 """The cache of extents that have been read, checked and given their offsets. It is bounded and shared by all fetches.
 
 A cached piece is found by its partition and offset, if its place in the bucket is the same (`stretches`). The result of
-one read, flush or coalescing is one `Load`. A load is evicted as a whole, which actually frees its memory and keeps the
-cache within its bound in bytes. Concurrent fetches share a read. Reads run in threads, and everything else runs in the
-event loop. The cache returns spans: batches as they were produced, or coalesced once for all fetches.
+one read, flush or coalescing is one `Load`, which is evicted as a whole, so that eviction actually frees memory and the
+cache stays within its bound. Concurrent fetches share a read. Reads run in threads, and everything else runs in the
+event loop. The cache returns spans, whose batches are as produced, or coalesced once for all fetches.
 """
 
 import asyncio
@@ -60,9 +60,7 @@ _Reading: TypeAlias = "asyncio.Task[Loaded]"
 
 @dataclass(slots=True, kw_only=True)
 class CacheMetrics:
-    """Counters, except for the gauge `bytes_now`. `hits` and `misses` count extents, and `bytes_read` counts bytes read
-    from the store.
-    """
+    """Counters and the gauge `bytes_now`. `hits` and `misses` count extents, `bytes_read` bytes from the store."""
 
     hits: int = 0
     misses: int = 0
@@ -77,9 +75,9 @@ class CacheMetrics:
 class ExtentCache:
     """The loads in memory. The least recently used load is evicted first.
 
-    Most records are read once. If reading them again would cost little, a load that has been used completely is
-    considered finished. Finished loads may take only a share of the cache, so that the next reads reuse their memory
-    and other loads stay. A load that several consumers use is never considered finished.
+    Most records are read once. A load that has been used completely is finished if reading it again would cost little.
+    Finished loads may take only a share of the cache, so that the next reads reuse their memory and other loads stay. A
+    load that several consumers use is never finished.
 
     `max_bytes` bounds the size of the cache, `max_read_bytes` the size of one read from the store, and `max_reads` the
     number of concurrent loads. `shared` does the reads that the agents of the zone share, if they share any.
@@ -129,9 +127,9 @@ class ExtentCache:
         return max(self._live.total - self.metrics.bytes_now, 0)
 
     def find(self, partition: PartitionKey, pieces: Pieces, index: int) -> Span | None:
-        """Return the longest span for pieces[index], pieces[index + 1], … that is contiguous in memory.
-
-        None if pieces[index] is not in memory."""
+        """Return the longest span for pieces[index], pieces[index + 1], … that is contiguous in memory, or None if
+        pieces[index] is not in memory.
+        """
         found = self._produced.find(partition, pieces, index)
         if found is None and self._fresh:
             found = self._from_fresh(partition, pieces[index])
@@ -149,8 +147,8 @@ class ExtentCache:
         return span
 
     def find_coalesced(self, plan: FetchPlan, index: int) -> Span | None:
-        """Like `find`, but looks among coalesced batches. Returns None if these hold no record at or after the
-        requested offset.
+        """Like `find`, but among coalesced batches. Return None if they hold no record at or after the requested
+        offset.
 
         Batches coalesced for one isolation level also serve the other, provided that every extent in the returned span
         is live for both. A span is not returned if its first batch holds records of earlier extents that the plan may
@@ -167,9 +165,9 @@ class ExtentCache:
     def missing_until(
         self, partition: PartitionKey, pieces: Pieces, index: int, is_coalesced: bool
     ) -> int:
-        """Return the end index of the run of pieces from `index` on that are not in memory.
+        """Return the end index of the run of pieces, starting at `index`, that are not in memory.
 
-        With `is_coalesced`, pieces among coalesced batches are also treated as in memory.
+        With `is_coalesced`, a piece that is held only in coalesced batches counts as in memory.
         """
         offset = pieces.base_offsets[index]
         following = self._produced.next_after(partition, offset)
@@ -192,8 +190,8 @@ class ExtentCache:
         return [one if isinstance(one, Span) else self._coalesce(one) for one in coalescible(spans)]
 
     def offer(self, lease_id: int, sequence: int, parts: Mapping[int, Buffer]) -> None:
-        """Keep batches from a segment that was just written, by position, so that tailing consumers need not read them
-        from the store.
+        """Keep batches of a segment that has just been written, by position, so that tailing consumers need not read
+        them from the store.
 
         The batches are copied when a fetch first requests them. Until then, the producers' own buffers are kept.
         """
@@ -217,14 +215,12 @@ class ExtentCache:
         return found
 
     def ahead_bytes(self, setting: int) -> int:
-        """Return how many bytes to read ahead of a fetch. If the store charges for requests, a large window reduces
-        their number.
-        """
+        """Return how many bytes to read ahead of a fetch: more if the store charges for requests."""
         return setting if self._is_cheap else 2 * setting
 
     def read_ahead(self, runs: Iterable[Run], window: int) -> bool:
-        """Start reading the pieces that will be needed next, which are those in the next `window` bytes of each
-        partition. Does not wait for the reads.
+        """Start reading the pieces in the next `window` bytes of each partition, and return without waiting for the
+        reads.
 
         Does nothing if `max_reads` loads are under way, or if reading further ahead would evict bytes before they are
         used. Returns whether each window was filled. If the store charges for requests, a window is not filled for the
@@ -252,7 +248,7 @@ class ExtentCache:
         return is_filled
 
     def _missing(self, run: Run) -> Iterator[Run]:
-        """Yield the parts of a run that are not in memory in the form in which they were produced."""
+        """Yield the parts of a run that are not in memory as they were produced."""
         partition, pieces = run
         index = 0
         while index < len(pieces):
@@ -266,24 +262,21 @@ class ExtentCache:
             index = end
 
     def reserve(self, size: int) -> None:
-        """Reserve `size` of the cache's bytes for other uses."""
+        """Set aside `size` of the cache's bytes for other uses."""
         self._reserved = size
         self._evict()
 
     async def close(self) -> None:
-        """Wait for the reads under way to end."""
         if self._reading:
             await asyncio.wait({task for tasks in self._reading.values() for _, task in tasks})
 
     def _start(self, runs: Iterable[Run], ahead: bool = False) -> list[_Reading]:
-        """Start reads for the pieces that no read under way covers, and return all reads that cover the runs."""
         tasks: dict[_Reading, None] = {}
         wanted = [each for run in runs for each in self._not_under_way(run, tasks)]
         self._begin(wanted, tasks, ahead=ahead)
         return list(tasks)
 
     def _begin(self, wanted: list[Run], tasks: dict[_Reading, None], *, ahead: bool) -> None:
-        """Start reads for pieces that no read under way covers, and add these reads to `tasks`."""
         total = sum(sum(run.pieces.sizes) for run in wanted)
         shared = self._shared if self._shared is not None and self._shared.is_shared else None
         plans = plan_loads(
@@ -307,16 +300,15 @@ class ExtentCache:
     def _load_bytes(self, total: int, *, ahead: bool) -> int:
         """Return the maximum size of each load when `total` bytes are to be read.
 
-        Small concurrent loads deliver the bytes of a waiting fetch sooner. No fetch waits for bytes that are read
-        ahead, so these are read with as few requests as possible.
+        Small concurrent loads serve a waiting fetch sooner. Nothing waits for bytes that are read ahead, so these are
+        read with as few requests as possible.
         """
         if ahead and not self._is_cheap:
             return _LOAD_BYTES
         return min(_LOAD_BYTES, max(total // self._max_reads, 1))
 
     def _not_under_way(self, run: Run, tasks: dict[_Reading, None]) -> Iterator[Run]:
-        """Yield the parts of a run that no read under way covers, and add the reads that cover the other parts to
-        `tasks`.
+        """Yield the parts of a run that no read under way covers, and add the reads that cover the others to `tasks`.
 
         The pieces on both sides of such a read become two stretches, since a single one would hide the read's result.
         """
@@ -348,9 +340,7 @@ class ExtentCache:
         ahead: bool,
         is_first: bool,
     ) -> Loaded:
-        """Run one load. Errors are returned rather than raised, since it is possible that no caller is waiting for the
-        load any more.
-        """
+        """Run one load. Errors are returned rather than raised, since its callers may have stopped waiting."""
         self._reads_now += 1
         try:
             async with self._free_reads:
@@ -383,7 +373,6 @@ class ExtentCache:
         return loaded
 
     def _ended(self, runs: Sequence[Run]) -> None:
-        """Remove a completed read from the reads under way."""
         for partition, pieces in runs:
             left = [each for each in self._reading[partition] if each[0] is not pieces]
             if left:
@@ -392,7 +381,6 @@ class ExtentCache:
                 del self._reading[partition]
 
     def _coalesce(self, spans: Sequence[Span]) -> Span:
-        """Coalesce the batches of all these spans, and cache the result."""
         data, walked = coalesced(spans)
         pieces = Pieces.joined([span.pieces for span in spans])
         size = len(data) + BATCH_OVERHEAD * len(walked) + PIECE_OVERHEAD * len(pieces)
@@ -411,7 +399,6 @@ class ExtentCache:
             log.error("%s", error)
 
     def _from_fresh(self, partition: PartitionKey, piece: Piece) -> tuple[Stretch, int] | None:
-        """Find the piece among the batches that a flush has offered."""
         fresh = self._fresh.get(piece[:2])
         if fresh is None:
             return None
@@ -498,7 +485,6 @@ class _Read:
         self._errors: dict[Place, ExtentError] = {}
 
     def add(self, loaded: Loaded) -> None:
-        """Add the result of a load."""
         for stretch in loaded.stretches:
             self._found.put(stretch)
             self._all.append(stretch)
@@ -520,7 +506,7 @@ class _Read:
         return spans, None
 
     def _look(self, run: Run, index: int) -> tuple[Stretch, int] | None:
-        """Find a piece in a stretch that another stretch partly covers."""
+        """Find a piece that lies in a stretch partly covered by another one."""
         for stretch in self._all:
             if stretch.partition == run.partition:
                 first = stretch.index_of(run.pieces, index)

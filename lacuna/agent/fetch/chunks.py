@@ -1,8 +1,8 @@
 """Chunks of objects as stored in the bucket, read once for all agents of the zone (adr/0039). Their total size is
 bounded.
 
-A reader of one small range of a chunk gets only that range. When a second range is requested, or a long one, the whole
-chunk is read, since other readers will need the rest. Concurrent readers share a read.
+The first request for a small range of a chunk reads only that range. A second request, or one for a long range, reads
+the whole chunk, since other readers will need the rest. Concurrent readers share a read.
 """
 
 import asyncio
@@ -14,9 +14,10 @@ from typing import Final, NamedTuple
 from lacuna.agent.hot import Holding, nothing_held
 from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError, ShortReadError
 
-# The length of a long range of a chunk, and the extra bytes read beyond a chunk's end: a piece may begin in a chunk and
-# end in the next one. Pieces are at most 1 MiB unless a single batch is larger.
+# A range of at least 1/_LONG of a chunk is long.
 _LONG: Final = 16
+# A whole chunk is read with 1/_BEYOND of its size beyond its end, since a piece may end in the next chunk. Pieces
+# are at most 1 MiB unless a single batch is larger.
 _BEYOND: Final = 8
 
 # The maximum number of reads under way or waiting for their turn.
@@ -26,7 +27,7 @@ _SECTION_OVERHEAD: Final = 500
 
 
 class ChunkId(NamedTuple):
-    """The id of a chunk of a segment: the bytes from number * chunk_bytes on."""
+    """Identifies a chunk of a segment, which begins at byte number * chunk_bytes."""
 
     lease_id: int
     sequence: int
@@ -43,9 +44,7 @@ class ChunksBusyError(Exception):
 
 
 class _Section:
-    """Bytes of a chunk, beginning at `position` in the chunk's object. `asked` counts the bytes that have been
-    returned.
-    """
+    """Bytes of a chunk, beginning at `position` in its object. `asked` counts the bytes returned so far."""
 
     __slots__ = ("asked", "chunk", "data", "is_whole", "position")
 
@@ -85,9 +84,7 @@ class _Flight:
         self.reading: asyncio.Task[_Section | ObjectStoreError]
 
     async def land(self) -> _Section | ObjectStoreError:
-        """Wait until the read is done. If all waiters are cancelled before the read has begun, it is cancelled as
-        well.
-        """
+        """Wait until the read is done. If all waiters are cancelled before it has begun, it is cancelled as well."""
         self.waiters += 1
         try:
             await asyncio.wait((self.reading,))
@@ -101,9 +98,9 @@ class _Flight:
 class ChunkCache:
     """The chunks that this agent has read for its zone. The least recently used bytes are dropped first.
 
-    `max_bytes` bounds the bytes that are kept and, separately, the bytes of reads under way, although a single read may
-    exceed it. `max_reads` bounds the number of concurrent reads. `on_size` is called with the number of bytes kept
-    whenever it changes.
+    `max_bytes` bounds the bytes kept and, separately, the bytes of reads under way, although a single read may exceed
+    it. `max_reads` bounds the number of concurrent reads. `on_size` is called with the number of bytes kept whenever it
+    changes.
     """
 
     def __init__(
@@ -157,7 +154,6 @@ class ChunkCache:
         return found.give(position, size)
 
     def forget(self, chunk: ChunkId) -> None:
-        """Drop the kept bytes of a chunk."""
         for section in self._of_chunk.pop(chunk, ()):
             del self._sections[section]
             self.bytes_now -= section.size
@@ -172,18 +168,15 @@ class ChunkCache:
         self._on_size(self.bytes_now)
 
     async def close(self) -> None:
-        """Wait for the reads under way to end."""
         readings = {each.reading for flights in self._flights.values() for each in flights}
         if readings:
             await asyncio.wait(readings)
 
     @property
     def _longest(self) -> int:
-        """Return the maximum number of bytes in one read."""
         return self.chunk_bytes + self.chunk_bytes // _BEYOND
 
     def _flight_of(self, chunk: ChunkId, position: int, size: int) -> _Flight | None:
-        """Return a read that covers the range and will not be cancelled."""
         for flight in self._flights.get(chunk, ()):
             holds = flight.position <= position and position + size <= flight.end
             if holds and (flight.has_begun or flight.waiters):
@@ -213,9 +206,7 @@ class ChunkCache:
     async def _read(
         self, chunk: ChunkId, key: str, flight: _Flight, is_whole: bool
     ) -> _Section | ObjectStoreError:
-        """Read and keep a range. Errors are returned rather than raised, since it is possible that no caller is waiting
-        any more.
-        """
+        """Read and keep a range. Errors are returned rather than raised, since the callers may have stopped waiting."""
         get = self._store.get_up_to if is_whole else self._store.get
         size = flight.end - flight.position
         async with self._free_reads:

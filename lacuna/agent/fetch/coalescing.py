@@ -1,6 +1,6 @@
 """Coalesces spans of small batches into large batches (S19); pure.
 
-No more than COALESCE_SOURCE_BYTES (or one piece) are coalesced at a time, which bounds the cost.
+At most COALESCE_SOURCE_BYTES (or one piece) are coalesced at a time, which bounds the cost.
 """
 
 from bisect import bisect_right
@@ -43,9 +43,7 @@ def coalescible(spans: Sequence[Span]) -> Iterator[Span | list[Span]]:
 
 
 def coalesced(group: Sequence[Span]) -> tuple[ReadBuffer, WalkedBatches]:
-    """Return the group's records in fewer batches, and the columns of these batches. Raises ExtentCorruptError if a
-    batch is damaged.
-    """
+    """Return the group's records in fewer batches, with their columns. Raises ExtentCorruptError."""
     first = group[0]
     base_offset = first.stretch.base_offsets[first.first]
     data = ReadBuffer()
@@ -55,7 +53,7 @@ def coalesced(group: Sequence[Span]) -> tuple[ReadBuffer, WalkedBatches]:
         return data, walk_stored(data, base_offset, False)
     except (RecordsError, ValueError) as error:
         raise ExtentCorruptError(
-            f"offsets from {base_offset} on cannot be coalesced: {error}"
+            f"the batches that start at offset {base_offset} cannot be coalesced: {error}"
         ) from error
 
 
@@ -65,7 +63,6 @@ def _one_or_all(group: list[Span]) -> Span | list[Span]:
 
 
 def _in_parts(span: Span) -> Iterator[Span]:
-    """Yield the span in parts of at most COALESCE_SOURCE_BYTES, or of one piece."""
     if span.size <= COALESCE_SOURCE_BYTES:
         yield span
         return

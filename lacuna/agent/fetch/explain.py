@@ -1,7 +1,6 @@
-"""The fates of a read_committed consumer's records between two offsets, as readable rows; pure.
+"""The fates of a read_committed consumer's records between two offsets, as readable rows for `lacuna explain`; pure.
 
-This module serves `lacuna explain`. It uses the same extents and dead ranges as a fetch plan, but lists every extent,
-including those that a fetch skips.
+Uses the same extents and dead ranges as a fetch plan, but lists every extent, including those that a fetch skips.
 """
 
 from collections.abc import Iterator
@@ -20,8 +19,8 @@ class Row:
     `producer_id`, `producer_epoch` and `transaction` (a serial number) are the extent's, or -1, -1 and 0 if there is no
     extent. `is_merged` says that a merge or a compaction wrote the extent. Such an extent names no transaction, though
     its records may come from several. `size` is in bytes, and is 0 for holes and fillers. `segment` names the object
-    and `position` is the position in it; they are "" and -1 if there is no object. A FILLER moves the consumer past
-    dropped offsets and holes that are listed before it, up to its next_offset.
+    and `position` is the position in it; without an object, they are "" and -1. A FILLER moves the consumer to its
+    next_offset, past the dropped offsets and holes listed before it.
     """
 
     fate: Fate

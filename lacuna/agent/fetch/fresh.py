@@ -26,8 +26,7 @@ class Fresh(Load):
         self._parts = parts
 
     def take(self, partition: PartitionKey, piece: Piece, data: ReadBuffer) -> Load | None:
-        """Move the batches of a piece to `data`, which must be empty, and return them, or return None if a batch is
-        missing.
+        """Move the batches of a piece to `data`, which must be empty, and return them, or None if a batch is missing.
 
         A piece can be taken only once. Raises ExtentCorruptError if a batch is damaged.
         """

@@ -20,9 +20,9 @@ _MOST_AT_ONCE: Final = 1000
 class PlanSpans:
     """The spans of a plan, in order, up to the first piece that could not be read.
 
-    `resume_offset` is the base offset of that piece, and `error` the reason why it could not be read. Without an error,
-    `resume_offset` is where the log continues after the spans. `is_ahead_due` says that the extents after the plan
-    should be read ahead now, and `is_coalesced` that batches may be larger than those that were produced.
+    If there is such a piece, `resume_offset` is its base offset and `error` is the reason. Otherwise, `resume_offset`
+    is where the log continues after the spans. `is_ahead_due` says that the extents after the plan should be read ahead
+    now, and `is_coalesced` that batches may be larger than those produced.
     """
 
     resume_offset: int
@@ -32,7 +32,7 @@ class PlanSpans:
     is_ahead_due: bool = False
 
     def ask_again(self) -> None:
-        """Make the next use of the last records check whether to read ahead."""
+        """Mark the last load so that its next use checks whether to read ahead."""
         if self.spans:
             self.spans[-1].stretch.load.wants_ahead = True
 
@@ -40,11 +40,10 @@ class PlanSpans:
 async def gather(
     cache: ExtentCache, plans: Sequence[FetchPlan], may_coalesce: bool = True
 ) -> list[PlanSpans]:
-    """Return the spans of each plan, in order of the plans, or a read error if there was one.
+    """Return the spans of each plan in order, up to a read error if there was one.
 
     The missing pieces of all plans are read concurrently, so that a fetch waits only for the slowest read. Long lists
-    are processed in steps, and other requests are served between the steps. A plan with a small limit is never
-    coalesced.
+    are processed in steps, between which other requests are served. A plan with a small limit is never coalesced.
     """
     if len(plans) <= _MOST_AT_ONCE:
         return await _gather(cache, plans, may_coalesce)
@@ -92,7 +91,6 @@ def _add(gathered: PlanSpans, spans: Sequence[Span]) -> None:
 def _add_read(
     gathered: PlanSpans, run: Run, spans: Sequence[Span], error: ExtentError | None
 ) -> None:
-    """Add the result of reading a run of missing pieces."""
     gathered.is_ahead_due = True
     _add(gathered, spans)
     if gathered.error is None and error is not None:
@@ -111,9 +109,7 @@ def _coalesce(cache: ExtentCache, gathered: PlanSpans) -> None:
 def _find(
     cache: ExtentCache, plan: FetchPlan, gathered: PlanSpans, missing: list[Run]
 ) -> list[Span | Run]:
-    """Return the plan's spans that are in memory, with the missing pieces between them, and add the missing pieces to
-    `missing`.
-    """
+    """Return the plan's spans in memory and the runs of missing pieces between them. Add these runs to `missing`."""
     parts: list[Span | Run] = []
     partition, pieces = plan.partition, plan.pieces
     first = index = 0

@@ -1,7 +1,7 @@
 """Reads the internal topics by getting entries from the control plane and encoding them as Kafka does (ADR 43).
 
-Nothing is cached. An answer has one batch with the newest record of each key. The answer ends where the control plane
-reports the end of the read, so that a consumer continues after a hole at the end of the answer.
+Nothing is cached. An answer contains one batch with the newest record of each key. It ends where the control plane
+stopped reading, so that a consumer continues after a hole at the end.
 """
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -116,7 +116,6 @@ async def latest_by_time(control: ControlClient, view: PartitionView) -> TimedOf
 async def _entries(
     control: ControlClient, view: PartitionView
 ) -> AsyncGenerator[Sequence[InternalEntry]]:
-    """Yield the entries of a partition, grouped by read."""
     offset = 0
     while offset < view.high_watermark:
         position = position_of((view.topic_id, view.partition), offset, MAX_BYTES)
@@ -126,7 +125,6 @@ async def _entries(
 
 
 def position_of(partition: tuple[bytes, int], offset: int, max_bytes: int) -> InternalPosition:
-    """Return the position at which the control plane starts to read."""
     topic_id, index = partition
     return InternalPosition(
         topic=NUMBERS_BY_ID[topic_id], partition=index, offset=offset, max_bytes=max_bytes
@@ -143,7 +141,7 @@ async def _read(
 def _buffers(plan: FetchPlan, read: InternalPartitionRead) -> tuple[bytes, ...]:
     """Return the records as one batch, or a filler if there is only a hole.
 
-    The control plane may know more than the view, which determines the end in the answer.
+    The view determines the end of the answer, even if the control plane knows more.
     """
     end_offset = min(read.end_offset, plan.end_offset)
     entries = [entry for entry in read.entries if entry.offset < end_offset]

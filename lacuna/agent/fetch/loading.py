@@ -1,8 +1,8 @@
 """Turns missing pieces into stretches by planning the reads and their order, and performing them.
 
 The pieces that a fetch lacks are divided into loads in the order of their places in the bucket, so that neighbours in
-an object are read together, whichever partition they belong to. In the buffer of a load they are ordered by partition
-and offset, so that many small pieces can be sent as one slice.
+an object are read together, whatever their partition. In a load's buffer they are ordered by partition and offset, so
+that many small pieces can be sent as one slice.
 """
 
 import sys
@@ -34,11 +34,11 @@ NOTHING_BROUGHT: Final[Mapping[int, ObjectStoreError | None]] = MappingProxyType
 
 
 class ExtentError(Exception):
-    """An extent that could not be read; the message names the object and the range."""
+    """An extent could not be read. The message names the object and the range."""
 
 
 class ExtentGoneError(ExtentError):
-    """The extent's object no longer exists because it was collected. The caller must plan again."""
+    """The extent's object has been collected. The caller must plan again."""
 
 
 class ExtentCorruptError(ExtentError):
@@ -46,7 +46,7 @@ class ExtentCorruptError(ExtentError):
 
 
 class ExtentUnavailableError(ExtentError):
-    """The store could not return the extent now. A later attempt may succeed."""
+    """The store could not return the extent. A later attempt may succeed."""
 
 
 _ERRORS: Final = {
@@ -57,7 +57,7 @@ _ERRORS: Final = {
 
 
 class Run(NamedTuple):
-    """Pieces of one partition, in order, which will be adjacent in memory."""
+    """Consecutive pieces of one partition, which will be adjacent in memory."""
 
     partition: PartitionKey
     pieces: Pieces
@@ -79,11 +79,11 @@ class LoadPlan:
     order: "array[int]"
 
     def source(self, at: int) -> "array[int]":
-        """The indexes of the pieces that reads[at] returns."""
+        """Return the indexes of the pieces that reads[at] returns."""
         return self.order[self.reads.firsts[at] : self.reads.firsts[at + 1]]
 
     def runs(self) -> list[Run]:
-        """The stretches that the load will have if nothing fails."""
+        """Return the stretches that the load will have if nothing fails."""
         pairs = zip(self.partitions, pairwise(self.bounds), strict=True)
         return [Run(partition, self.pieces[begin:end]) for partition, (begin, end) in pairs]
 
@@ -92,8 +92,8 @@ class LoadPlan:
 class Loaded:
     """The result of a load: its stretches, and an error for each piece that is in none of them.
 
-    `reads` counts the reads from the store, and `bytes_read` their bytes, including those between the pieces. `mended`
-    has the indexes of the reads whose bytes were damaged when another agent delivered them, but intact in the store.
+    `reads` counts the reads from the store, and `bytes_read` their bytes, including gaps between the pieces. `mended`
+    holds the indexes of the reads whose bytes were damaged when another agent delivered them, but intact in the store.
     """
 
     load: Load
@@ -115,9 +115,9 @@ def plan_loads(
 ) -> list[LoadPlan]:
     """Plan loads of about `load_bytes` for runs of pieces, in the order of their places in the bucket.
 
-    Pieces with at most `read_gap` bytes between them share a read (S18), which spans at most `max_read_bytes`
-    unless one piece is larger. The pieces of a read begin in one chunk of `chunk_bytes` of their object. `key_of` gives
-    the key of a segment by its lease id and sequence.
+    Pieces with at most `read_gap` bytes between them share a read (S18) of at most `max_read_bytes`, unless one piece
+    is larger. The pieces of a read begin in one chunk of `chunk_bytes` of their object. `key_of` returns the key of a
+    segment, given its lease id and sequence.
     """
     reads_of = partial(
         plan_reads,
@@ -153,7 +153,7 @@ def plan_loads(
 
 
 def _cut(pieces: Pieces, by_bucket: "array[int]", load_bytes: int) -> "Iterator[array[int]]":
-    """Yield parts of about `load_bytes`. Cuts are made between two objects if possible."""
+    """Yield parts of about `load_bytes`, cut between two objects if possible."""
     sequences, lease_ids = pieces.sequences, pieces.lease_ids
     ends = list(accumulate(take(pieces.sizes, by_bucket)))
     first = at = before = 0
@@ -176,12 +176,11 @@ def load(
     buffer: WritableBuffer,
     brought: Mapping[int, ObjectStoreError | None] = NOTHING_BROUGHT,
 ) -> Loaded:
-    """Read the plan's pieces into `buffer`, check them and write their true offsets. This function blocks, so it runs
-    in a thread.
+    """Read the plan's pieces into `buffer`, check them and write their true offsets. Blocks, so it runs in a thread.
 
-    `buffer` is as long as the plan says. brought[i] is the outcome of plan.reads[i] if that read has already been done:
-    its error, or None if its pieces are in the buffer. If those pieces prove to be damaged, the read is repeated from
-    the store.
+    `buffer` is as long as the plan says. `brought` holds the outcomes of reads already done, by their index in the
+    plan: an error, or None if the pieces are in the buffer. If those pieces prove to be damaged, the read is repeated
+    from the store.
     """
     pieces = plan.pieces
     outcomes = [brought.get(at) for at in range(len(plan.reads))]
@@ -217,7 +216,6 @@ def _read(
     buffer: WritableBuffer,
     outcomes: list[ObjectStoreError | None],
 ) -> None:
-    """Perform these reads from the plan, and record the outcome of each."""
     if not which:
         return
     reads = plan.reads if len(which) == len(plan.reads) else [plan.reads[at] for at in which]
@@ -228,7 +226,6 @@ def _read(
 def _damaged(
     plan: LoadPlan, brought: Mapping[int, ObjectStoreError | None], walked: WalkedPieces
 ) -> list[int]:
-    """Return the completed reads that have damaged pieces."""
     return [
         at
         for at, error in brought.items()
@@ -239,7 +236,6 @@ def _damaged(
 def _failed(
     plan: LoadPlan, outcomes: Sequence[ObjectStoreError | None], walked: WalkedPieces
 ) -> dict[int, ExtentError]:
-    """Return the error of each piece that cannot be served, by its index."""
     pieces = plan.pieces
     failed: dict[int, ExtentError] = {}
     for at, outcome in enumerate(outcomes):

@@ -42,7 +42,7 @@ async def first_at_or_after(
 def _next_piece(
     view: PartitionView, offset: int, timestamp: int, is_committed: bool
 ) -> Piece | None:
-    """Return the first visible extent that ends after `offset` and may hold a record with at least `timestamp`."""
+    """Return the first visible extent that ends after `offset` and may hold a record at or after `timestamp`."""
     late = late_extents(*_visible(view, offset, is_committed), timestamp)
     return next((piece_at(view.extents, index) for index in late), None)
 
@@ -83,7 +83,7 @@ async def _latest(
 
 
 def _latest_extent(view: PartitionView, offset: int, is_committed: bool) -> int | None:
-    """Return the index of the first visible extent after `offset` with the largest timestamp, None if none has one."""
+    """Return the index of the first visible extent after `offset` with the largest timestamp, if any has one."""
     max_timestamps = view.extents.max_timestamps
     best, latest = None, -1
     for start, stop in live_slices(*_visible(view, offset, is_committed)):
@@ -96,7 +96,7 @@ def _latest_extent(view: PartitionView, offset: int, is_committed: bool) -> int 
 async def _latest_record(
     cache: ExtentCache, view: PartitionView, piece: Piece, log_start_offset: int
 ) -> TimedOffset | None:
-    """Return the first record with the extent's largest timestamp, at or after `log_start_offset`."""
+    """Return the first record at or after `log_start_offset` that has the extent's largest timestamp."""
     span = await _read_piece(cache, view, piece)
     found: TimedOffset | None = None
     for batch in _batches_from(span, 0, log_start_offset):
@@ -108,7 +108,6 @@ async def _latest_record(
 
 
 async def _read_piece(cache: ExtentCache, view: PartitionView, piece: Piece) -> Span:
-    """Return the batches of one extent, from the cache or the store. Raises ExtentError."""
     run = Run((view.topic_id, view.partition), Pieces.of([piece]))
     span = cache.find(*run, 0)
     if span is None:
@@ -122,11 +121,11 @@ async def _read_piece(cache: ExtentCache, view: PartitionView, piece: Piece) -> 
 def _visible(
     view: PartitionView, offset: int, is_committed: bool
 ) -> tuple[ExtentTable, DeadRanges | None, int, int]:
-    """Return the extents, the dead ranges to skip, and the indexes [start, stop) of the extents to look at.
+    """Return the extents, the dead ranges to skip, and the indexes [start, stop) of the extents to examine.
 
-    These end after `offset` and at or before the bound of the isolation level. The bound may lie within an extent, if
-    DeleteRecords moved the log start into an open transaction. Extents are decided as a whole, so an extent that
-    crosses the bound is not visible.
+    These end after `offset`, and at or before the end for the isolation level. That end may lie within an extent, if
+    DeleteRecords moved the log start into an open transaction. Such an extent is not visible, since extents are decided
+    as a whole.
     """
     extents = view.extents
     bound = view.last_stable_offset if is_committed else view.high_watermark
@@ -135,7 +134,7 @@ def _visible(
 
 
 def _batches_from(span: Span, timestamp: int, log_start_offset: int) -> Iterator[RecordBatch]:
-    """Yield the span's batches that may hold records from `timestamp` and from `log_start_offset` on."""
+    """Yield the span's batches that may hold records at or after both `timestamp` and `log_start_offset`."""
     stretch = span.stretch
     for index in range(span.first, span.end):
         is_late = stretch.max_timestamps[index] >= timestamp

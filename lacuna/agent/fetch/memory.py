@@ -1,8 +1,8 @@
-"""The memory into which fetched records are read. It is one region, whose parts are reused.
+"""The memory into which fetched records are read: one region whose parts are reused.
 
 The system fills each page of fresh memory with zeros on its first use, which takes longer than copying records into it.
-In a region, each page is filled only once. Huge pages would make this cheaper on systems that have them available, but
-much more expensive in a virtual machine that has returned its memory to the host.
+In a region, this happens only once per page. Huge pages would be cheaper on systems that have them available, but much
+more expensive in a virtual machine that has returned its memory to the host.
 """
 
 import ctypes
@@ -13,18 +13,17 @@ from typing import Final
 from lacuna.agent.fetch.buffers import Departures, ReadBuffer
 from lacuna.logstore.objects.reading import grow
 
-# Parts of the region begin and end at multiples of this, since smaller unused ranges help no other read.
+# Parts of the region begin and end at multiples of this, since smaller free ranges would be useless.
 _GRAIN_BYTES: Final = 4096
 # Smaller buffers come from the process's heap, which reuses small pieces itself.
 _LEAST_BYTES: Final = 32 * _GRAIN_BYTES
 
 
 class ReadMemory:
-    """Memory for records, of which up to `region_bytes` are in the region. The region is created when it is first
-    needed.
+    """Memory for records. Up to `region_bytes` of it are in a region that is created when first needed.
 
-    A part of the region becomes free once nothing refers to it. A buffer for which the region has no room comes from
-    the process's heap. The object belongs to one event loop, but any thread may drop the last reference to a part.
+    A part of the region becomes free once nothing refers to it. If the region has no room for a buffer, it comes from
+    the heap. Belongs to one event loop, but any thread may drop the last reference to a part.
     """
 
     def __init__(self, region_bytes: int) -> None:
@@ -43,9 +42,7 @@ class ReadMemory:
         return sum(self._ends) - sum(self._begins)
 
     def take(self, size: int) -> memoryview:
-        """Return a view of `size` bytes with undefined content. Its `obj` exists until nothing refers to any part of
-        these bytes.
-        """
+        """Return `size` bytes with undefined content. The view's `obj` exists as long as anything refers to them."""
         if size >= _LEAST_BYTES:
             self._collect()
             needed = -(-size // _GRAIN_BYTES) * _GRAIN_BYTES
@@ -74,7 +71,6 @@ class ReadMemory:
             self._free(begin, end)
 
     def _free(self, begin: int, end: int) -> None:
-        """Add a range to the free ranges, and join it with adjacent ones."""
         at = bisect_left(self._begins, begin)
         start, stop = at, at
         if start and self._ends[start - 1] == begin:

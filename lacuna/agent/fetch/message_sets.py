@@ -1,9 +1,9 @@
 """Answers fetches with message sets of magic 0 and 1, for clients before 0.11 (S22, S24).
 
-The FetchService plans, waits and reads as it does for all clients, and this module converts the batches. A message set
-can hold neither control records nor the end of a hole, so a filler cannot move these clients past a hole. If an answer
-has only a filler, reading continues after the hole, up to the first record or the end of the log. At the end of the
-log, the fetch waits. If no record arrives, the client gets none and requests the same offset again.
+The FetchService plans, waits and reads as usual, and this module converts the batches. A message set cannot contain
+control records or the end of a hole, so a filler cannot move these clients past a hole. If an answer would contain only
+a filler, reading continues after the hole, up to the first record or the end of the log, where the fetch waits. If no
+record arrives, the client gets none and requests the same offset again.
 
 Before v3, only the individual partitions have a size limit. A message that does not fit is cut off, as in the brokers
 of that time, so that the client requests more bytes. Kafka 3.9 returns zero bytes instead, which would make such a
@@ -44,9 +44,9 @@ async def fetch_message_sets(
 ) -> FetchResponse:
     """Return the answer to a request of v0-v3, whose records are message sets.
 
-    Before v3, clients do not choose the order of partitions, and `rotation` (0 <= rotation < 1) chooses the first
-    partition in the answer. Since answers are limited in size, no partition should always come last. Raises
-    ControlPlaneUnavailable if a view cannot be obtained.
+    Before v3, clients do not choose the order of partitions. Since answers are limited in size, `rotation` (0 <=
+    rotation < 1) chooses the first partition, so that no partition always comes last. Raises ControlPlaneUnavailable if
+    a view cannot be obtained.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + request.max_wait_ms / 1000
@@ -90,7 +90,7 @@ class _Reading:
         self.has_moved = False
 
     async def read(self, max_wait_ms: int) -> list[tuple[str, PartitionData]]:
-        """Return (topic name, answer) for each partition. The answer is empty if no records arrived in time."""
+        """Return (topic name, answer) for each partition. The answers are empty if no records arrived in time."""
         topics = [FetchTopic(name, partitions=[asked]) for (name, _), asked in self._wanted.items()]
         request = self._request._replace(max_wait_ms=max_wait_ms, topics=topics)
         response = await self._service.fetch(request, self._version, self._permission)
@@ -101,7 +101,7 @@ class _Reading:
         ]
 
     async def _convert(self, key: tuple[str, int], answer: PartitionData) -> PartitionData:
-        """Convert an answer to a message set. If the answer begins with a hole, continue reading after the hole."""
+        """Convert an answer to a message set. If it begins with a hole, continue reading after the hole."""
         if not self._left and self._has_given:  # full: the message set would be dropped
             return answer._replace(records=())
         is_behind = self._wanted[key].fetch_offset < answer.high_watermark
@@ -153,9 +153,7 @@ class _Reading:
 
 
 def _next_offset(records: Buffer) -> int:
-    """Return the offset after the last batch, or 0 if there are no batches. Raises RecordsError if they cannot be
-    read.
-    """
+    """Return the offset after the last batch, or 0 if there are no batches. Raises RecordsError."""
     position = next_offset = 0
     while position < len(records):
         header = BatchHeader.parse(records, position)
@@ -172,7 +170,6 @@ def _rotated(
 
 
 def _by_topic(answers: list[tuple[str, PartitionData]]) -> list[FetchableTopicResponse]:
-    """Group the answers by topic, and keep the order of each topic's partitions."""
     topics: dict[str, list[PartitionData]] = {}
     for name, answer in answers:
         topics.setdefault(name, []).append(answer)

@@ -1,7 +1,7 @@
-"""Requests chunks from other agents, over connections to the port that the other agents' clients use.
+"""Requests chunks from other agents, at the port that also serves their clients.
 
-A connection carries one request at a time, so that no answer waits for another. After a request, a connection stays
-open for the next one until the other agent closes it.
+A connection carries one request at a time, so that no answer waits for another. It is reused for later requests until
+the other agent closes it.
 """
 
 import asyncio
@@ -54,9 +54,7 @@ class _UnansweredError(PeerError):
 
 
 class ConnectionCounts(NamedTuple):
-    """The number of connections that carry a request, the number of idle ones, and the maximum number of
-    connections.
-    """
+    """How many connections carry a request, how many are idle, and how many there may be."""
 
     busy: int
     idle: int
@@ -64,11 +62,10 @@ class ConnectionCounts(NamedTuple):
 
 
 class PeerRequests:
-    """The connections of one agent to others. No more than 16 requests to each agent are under way at a time, and
-    further requests wait.
+    """The connections of one agent to others. At most 16 requests to each agent are under way at a time; others wait.
 
-    `patience` is the usual time to wait for an answer, in seconds. Unless there is only one, the ranges requested at
-    the same time have no more than `max_bytes` in total. `to_peers` returns how to connect.
+    `patience` is the usual time to wait for an answer, in seconds. The ranges requested at the same time total at most
+    `max_bytes`, unless there is only one. `to_peers` returns how to connect.
     """
 
     def __init__(
@@ -81,9 +78,7 @@ class PeerRequests:
         self._is_closed = False
 
     def connections(self) -> ConnectionCounts:
-        """The number of connections that carry a request, the number of idle ones, and the maximum number for the
-        agents known now.
-        """
+        """Count the connections. `most` applies to the agents that have been contacted so far."""
         peers = self._peers.values()
         idle = sum(len(peer.idle) for peer in peers)
         busy = sum(len(peer.lines) for peer in peers) - idle
@@ -91,18 +86,18 @@ class PeerRequests:
 
     @property
     def bytes_under_way(self) -> int:
-        """The total bytes of the ranges requested now."""
+        """The total bytes of the ranges being requested."""
         return self._room.used
 
     async def ask(
         self, agent: Agent, request: ReadChunkRequest, deadline: float
     ) -> memoryview | None:
-        """Return the requested range, which the caller must copy immediately, or None if the agent refuses the request
-        or had too little time.
+        """Return the requested range, or None if the agent refuses the request or had too little time. The caller must
+        copy the range immediately.
 
-        Raises PeerError if the request fails, or if there is no answer by `deadline` (loop time) although the other
-        agent had at least half of the patience to answer. Earlier requests from this agent may have used up the rest of
-        the time.
+        Raises PeerError if the request fails, or if it is not answered by `deadline` (loop time) although the other
+        agent had at least half of the patience to answer. It may have had less because it was busy with earlier
+        requests from this agent.
         """
         if self._is_closed:
             return None
@@ -133,7 +128,7 @@ class PeerRequests:
         return _data_of(body, request)
 
     def close(self) -> None:
-        """Close all connections, and send no more requests. Pending requests get no answer."""
+        """Close all connections, and send no more requests. Pending requests remain unanswered."""
         self._is_closed = True
         for peer in list(self._peers.values()):
             for line in list(peer.lines):
@@ -186,7 +181,7 @@ class PeerRequests:
 
 
 class _Peer:
-    """The connections to one agent, of which there is no more than one for each request under way."""
+    """The connections to one agent, one for each request under way and idle ones."""
 
     __slots__ = ("free", "idle", "lines", "requests")
 
@@ -199,7 +194,6 @@ class _Peer:
         self.requests = 0
 
     async def ask(self, line: "_Line", request: ReadChunkRequest) -> memoryview:
-        """Send the request over this connection, and return the body of the answer. Raises PeerError if that fails."""
         try:
             body = await line.ask(request)
         except BaseException:
@@ -210,7 +204,6 @@ class _Peer:
         return body
 
     def lost(self, line: "_Line") -> None:
-        """Remove a connection that has been closed."""
         self.lines.discard(line)
         if line in self.idle:
             self.idle.remove(line)
@@ -232,14 +225,13 @@ class _Line(asyncio.BufferedProtocol):
         self._begin()
 
     async def ask(self, request: ReadChunkRequest) -> memoryview:
-        """Send a request, and return the body of its answer. Raises PeerError if that fails."""
         if self._is_authenticated:
             request = request._replace(peer_secret=b"")
         most_bytes = request.size + _ANSWER_OVERHEAD
         return await self._exchange(READ_CHUNK_REQUEST, 0, request, most_bytes)
 
     async def authenticate(self, credentials: Credentials) -> None:
-        """Authenticate this agent and the other one to each other. Raises PeerError if that fails."""
+        """Authenticate both agents to each other. Raises PeerError if that fails."""
         try:
             await authenticate(self._ask_for_token, credentials)
         except (MechanismNotEnabledError, NoSaslError):
@@ -270,7 +262,7 @@ class _Line(asyncio.BufferedProtocol):
         return await answer
 
     def close(self, error: PeerError | None = None) -> None:
-        """Close the connection immediately. A request that is waiting for its answer fails with the error."""
+        """Close the connection immediately, and let the pending request fail with the error."""
         if self.is_open:
             self._transport.abort()
             self._lost(error or PeerError("the connection was closed"))
@@ -278,24 +270,19 @@ class _Line(asyncio.BufferedProtocol):
     # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Record that the connection has been established."""
         self._transport = cast(asyncio.Transport, transport)
         self.is_open = True
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        """Return the unfilled part of the buffer for the next data, which is either a size or an answer of that
-        size.
-        """
         return memoryview(self._data)[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Process `nbytes` bytes."""
         self._filled += nbytes
         if self._filled < len(self._data):
             return
         try:
             if self._answer is None:
-                raise NoAnswerError("the other agent sent data without a request")
+                raise NoAnswerError("it sent data that was not requested")
             body = self._frames.take(self._data)
         except NoAnswerError as error:
             self.close(PeerError(str(error)))
@@ -308,11 +295,9 @@ class _Line(asyncio.BufferedProtocol):
         self._answer = None
 
     def eof_received(self) -> bool:
-        """Let the transport close."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """Make the request that is waiting for its answer fail."""
         is_unanswered = self._frames.awaits_size and not self._filled
         kind = _UnansweredError if is_unanswered else PeerError
         self._lost(kind("it closed the connection"))

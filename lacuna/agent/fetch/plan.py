@@ -2,7 +2,7 @@
 
 A plan is made from the extents and dead ranges in the partition's view, without reading records. An extent is live or
 dead as a whole, since none spans two transactions. A dead range is found by bisection and skipped in one step, however
-many extents it covers. As a result, aborted records cost neither reads nor time.
+many extents it covers, so aborted records cost neither reads nor time.
 """
 
 from array import array
@@ -23,10 +23,9 @@ _NONE: Final = array("q")
 class FetchPlan:
     """The reads of one partition's fetch for [asked_offset, end_offset), or the error that the fetch returns.
 
-    `size` is an estimate of the bytes of `pieces` at and after `asked_offset`. `resume_offset` is where the first live
-    extent after the planned ones begins, or `end_offset` if there is none. No live records lie between the last piece
-    (or `asked_offset`) and `resume_offset`. `max_bytes` is the limit for which the plan was made, and `extents` and
-    `dead` are the input to the plan.
+    `size` estimates the bytes of `pieces` at and after `asked_offset`. `resume_offset` is where the first live extent
+    after the planned ones begins, or `end_offset` if there is none; between the last piece (or `asked_offset`) and
+    `resume_offset`, there are no live records. `max_bytes`, `extents` and `dead` are the input to the plan.
     """
 
     asked_offset: int
@@ -56,7 +55,7 @@ class FetchPlan:
         return plan_fetch(self.extents, self.dead, start, end, max_bytes, self.partition).pieces
 
     def may_show(self, pieces: Pieces) -> bool:
-        """Whether these extents, which lie before the planned ones, may be sent along with the planned ones.
+        """Whether these extents, which precede the planned ones, may be sent along with them.
 
         They may if all of them are still live. A read_committed client gets no byte from an aborted transaction, not
         even at offsets that it skips.

@@ -1,7 +1,7 @@
 """Turns interests into plans by examining the views and waiting until there are enough bytes to send (S7, S13).
 
-The planner never polls. A fetch that finds no records listens to the views of its partitions, and plans the partitions
-that have changed again. A large fetch is planned in steps, and other requests are served between the steps.
+The planner never polls. A fetch that finds no records listens to the views of its partitions, and plans partitions
+again when they change. A large fetch is planned in steps, between which other requests are served.
 
 While no control plane can be reached, plans use the records known before the outage (adr/0034). Such plans never report
 that something does not exist. For an offset out of range, an unknown partition or the end of the records, they return
@@ -38,7 +38,7 @@ _TAILED_SECONDS: Final = 10.0
 
 
 class Tails:
-    """The partitions at whose end a consumer waited in the last ten seconds."""
+    """The partitions at whose end a consumer has waited within the last ten seconds."""
 
     def __init__(self) -> None:
         self._waited: OrderedDict[PartitionKey, float] = OrderedDict()
@@ -77,9 +77,7 @@ class Plans(NamedTuple):
 
 
 class Planner:
-    """Plans the fetches of one worker. `limit_of` returns the maximum number of bytes that the answer to a request may
-    hold now.
-    """
+    """Plans the fetches of one worker. `limit_of` returns the current limit on the bytes in the answer to a request."""
 
     def __init__(
         self, control: ControlClient, trust: Trust, limit_of: Callable[[FetchRequest], int]
@@ -92,7 +90,7 @@ class Planner:
         self._is_ending = False
 
     async def plan(self, request: FetchRequest, opened: Opened) -> Plans:
-        """Wait until there are enough bytes to send or no time is left (S13), and return the plans."""
+        """Wait until there are enough bytes to send or the time is up (S13), and return the plans."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         deadline = began + request.max_wait_ms / 1000
@@ -156,13 +154,12 @@ class Planner:
         return plan_fetch(view.extents, dead, offset, end_offset, limit, partition)
 
     def unknown(self, interest: Interest) -> int:
-        """Return the error code for an interest whose partition does not exist."""
         if interest.name or topic_by_id(self._control.cluster, interest.topic_id) is not None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.UNKNOWN_TOPIC_ID
 
     async def confirm(self, views: Iterable[PartitionView]) -> None:
-        """Make a confirming read (S7). Afterwards, the views include everything that the control plane has now."""
+        """Make a confirming read (S7), after which the views include all that the control plane knew before it."""
         partitions = [
             TopicPartition(topic_id=view.topic_id, partition=view.partition) for view in views
         ]
@@ -171,7 +168,6 @@ class Planner:
         self._trust.renew(began)
 
     def end_waits(self) -> None:
-        """Make all plans from now on without waiting for records, because the agent is stopping."""
         self._is_ending = True
         for watch in self._waiting:
             watch.wake()
@@ -216,7 +212,7 @@ class Planner:
             confirmed.update(suspects)
 
     async def _make_ready(self, watch: Watch) -> tuple[bool, list[Interest]]:
-        """Find the views of the dirty interests, and wait until they are current (S3) and trusted (S7).
+        """Wait until the views of the dirty interests are current (S3) and trusted (S7).
 
         Return whether there is no control plane to call, and the interests that are ready.
 
@@ -242,9 +238,9 @@ class Planner:
             await asyncio.gather(self._trust.restore(), _all_ready(stale))
 
     async def _find_views(self, watch: Watch) -> tuple[list[Interest], list[PartitionView]]:
-        """Set the views of the dirty interests, whose topics may have been created or deleted, and return both.
+        """Look up and return the dirty interests and their views, since topics may have been created or deleted.
 
-        The watch starts listening to each view immediately, so that the view stays while other views of a large fetch
+        The watch starts listening to each view immediately, so that no view is dropped while others of a large fetch
         are still missing.
         """
         cluster = self._control.cluster
@@ -264,14 +260,13 @@ class Planner:
 
 
 async def _all_ready(views: list[PartitionView]) -> None:
-    """Wait until all views are current. Each is already subscribed."""
     for view in views:
         if not view.is_current:
             await view.ready()
 
 
 def _barred(plans: dict[Interest, FetchPlan]) -> set[Interest]:
-    """Return the interests that cannot wait, because the client may not read them or they do not exist.
+    """Return the interests that cannot wait, because they do not exist or the client may not read them.
 
     As in Kafka, their errors do not end the wait for the others.
     """
@@ -279,7 +274,7 @@ def _barred(plans: dict[Interest, FetchPlan]) -> set[Interest]:
 
 
 def _certain(interest: Interest, plan: FetchPlan) -> FetchPlan:
-    """Return the plan if it is correct whatever has changed in the meantime. Otherwise, return a retriable error."""
+    """Return the plan if it holds whatever has changed since the outage began, or else a retriable error."""
     view = interest.view
     if view is None or not view.has_been_current or plan.error_code:
         return refuse(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -289,9 +284,7 @@ def _certain(interest: Interest, plan: FetchPlan) -> FetchPlan:
 def _tell_no_end(
     plans: dict[Interest, FetchPlan], watch: Watch, interests: Iterable[Interest]
 ) -> None:
-    """Return errors for the interests without records, since an empty answer would state that there are no more
-    records.
-    """
+    """Return errors for the interests without records, since an empty answer would mean that there are none."""
     for interest in interests:
         if interest not in watch.dirty:
             plans[interest] = refuse(ErrorCode.KAFKA_STORAGE_ERROR)

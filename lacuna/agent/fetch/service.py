@@ -1,7 +1,4 @@
-"""Serves a Fetch from end to end: interests, plans, spans, buffers, answer (S7, S13-S18, S21).
-
-The API files use `FetchService`; `FetchService.fetch` names the steps in their order.
-"""
+"""Serves a Fetch from end to end: interests, plans, spans, buffers, answer (S7, S13-S18, S21)."""
 
 import asyncio
 import logging
@@ -42,14 +39,14 @@ from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, PartitionDat
 
 log = logging.getLogger("lacuna.agent.fetch")
 
-# The size that an answer may have regardless of other answers that are waiting for their clients.
+# The size that an answer may always have, however many answers are waiting for their clients.
 SMALLEST_ANSWER_BYTES: Final = 256 << 10
 
 
 class FetchService:
     """Serves the fetches of one worker. `cluster_id` returns the cluster's id once the agent is registered.
 
-    `zone` has the agents with which this agent shares reads, if the settings and the store allow sharing.
+    `zone` holds the agents with which this agent shares reads, if the settings and the store allow sharing.
     """
 
     def __init__(
@@ -124,7 +121,7 @@ class FetchService:
         """Keep the tailed batches of a segment that is about to be committed, so that they need not be read from the
         store.
 
-        `batches` yields the partition, the position in the segment, and the bytes of each.
+        `batches` yields the partition, the position in the segment, and the bytes of each batch.
         """
         tails = self._planner.tails
         parts = {position: part for key, position, part in batches if key in tails}
@@ -132,7 +129,7 @@ class FetchService:
             self.cache.offer(segment_id.lease_id, segment_id.sequence, parts)
 
     async def confirm(self, views: Iterable[PartitionView]) -> None:
-        """Make a confirming read (S7). Afterwards, the views include everything that the control plane has now."""
+        """Make a confirming read (S7), after which the views include all that the control plane knew before it."""
         await self._planner.confirm(views)
 
     def end_waits(self) -> None:
@@ -140,7 +137,6 @@ class FetchService:
         self._planner.end_waits()
 
     async def close(self) -> None:
-        """End the sessions, and wait for the reads under way."""
         self.sessions.close()
         await self.cache.close()
         if self.shared is not None:
@@ -174,9 +170,7 @@ class FetchService:
         )
 
     def _answer_limit(self, request: FetchRequest) -> int:
-        """Return the maximum number of bytes in the answer. The more answers are waiting for their clients, the smaller
-        it is.
-        """
+        """Return the maximum size of the answer in bytes. It shrinks as more answers wait for their clients."""
         outside = self.cache.outside_bytes
         if self.shared is not None:
             outside += self.shared.outside_bytes
@@ -187,7 +181,6 @@ class FetchService:
     async def _read_internal(
         self, plans: dict[Interest, FetchPlan], max_bytes: int, is_reading_on: bool
     ) -> dict[Interest, PartitionData]:
-        """Return the records of internal topics, which are not in the store, or errors without a control plane."""
         planned = {
             interest: plan
             for interest, plan in plans.items()
@@ -202,8 +195,8 @@ class FetchService:
     ) -> dict[Interest, PlanSpans]:
         """Return the gathered spans of each plan that promises records.
 
-        If the object for a plan was collected, the plan is made once more, provided that there is a control plane to
-        call.
+        If the object of a plan has been collected, the plan is made once more, provided that there is a control plane
+        to call.
         """
         planned = {
             interest: plan
@@ -252,7 +245,7 @@ class FetchService:
         """Return the records or the error for each interest with a plan, up to a total of `left` bytes, without setting
         bounds.
 
-        `made` has the existing answers for internal topics.
+        `made` holds the existing answers for internal topics.
         """
         level = request.isolation_level
         at_least_one = not any(answer.records for answer in made.values())
@@ -278,9 +271,7 @@ class FetchService:
         plans: dict[Interest, FetchPlan],
         served: dict[Interest, PartitionData],
     ) -> list[tuple[Interest, PartitionData]]:
-        """Return the answers in the order of the interests. For a session that continues, return only those that have
-        changed.
-        """
+        """Return the answers in the order of the interests, or only those that have changed if a session continues."""
         level = request.isolation_level
         answers = []
         # Partitions that were not planned have not changed since the client's last answer.
@@ -304,7 +295,6 @@ class FetchService:
         served: PartitionData | None,
         isolation_level: int,
     ) -> PartitionData:
-        """Build the answer for one partition, which has either an error, or the bounds and any records."""
         if served is not None and served.error_code:
             return served
         view = interest.view
@@ -324,8 +314,8 @@ class FetchService:
 
 
 def _may_share(settings: FetchSettings, store: ObjectStore, zone: Zone) -> bool:
-    """Whether agents of a zone share reads. By default, they do if a request to the store costs more than another
-    network hop.
+    """Whether agents of a zone share reads. By default, they do if a request to the store costs more than a network
+    hop.
 
     Traffic between agents that name no zone may cross zone boundaries, which costs far more than requests.
     """
@@ -337,7 +327,6 @@ def _may_share(settings: FetchSettings, store: ObjectStore, zone: Zone) -> bool:
 def _records(
     interest: Interest, found: PlanSpans, limit: int, at_least_one: bool, isolation_level: int
 ) -> PartitionData:
-    """Build the answer for one partition without its bounds, which has either an error or the records."""
     if found.error is not None and not found.spans:
         return failed(interest.partition, _error_code(found.error), isolation_level)
     offset = interest.fetch_offset
@@ -346,7 +335,6 @@ def _records(
 
 
 def _error_code(error: ExtentError) -> int:
-    """Return CORRUPT_MESSAGE for damaged bytes, and a retriable error for everything else."""
     if isinstance(error, ExtentCorruptError):
         return ErrorCode.CORRUPT_MESSAGE
     log.warning("a fetch failed: %s", error)

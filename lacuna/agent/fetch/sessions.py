@@ -2,9 +2,8 @@
 
 An `Interest` is one partition that a client wants. A `Watch` holds the interests of a request or session and tracks
 which of them may have changes to report, so that a long poll over many idle partitions costs nothing until a view
-changes. The number of sessions per worker is bounded, and sessions end as in Kafka. A new session replaces only a
-session that has fallen silent, or an old session with fewer partitions. If there is no such session, the fetch gets
-none.
+changes. The number of sessions per worker is bounded, and sessions end as in Kafka: a new session replaces only one
+that has fallen silent, or an old one with fewer partitions. Otherwise, the fetch gets no session.
 """
 
 import asyncio
@@ -27,8 +26,8 @@ _FIRST_TOPIC_ID: Final = 13
 _MAX_EPOCH: Final = 2**31 - 1
 _MAX_SESSION_ID: Final = 2**31 - 1
 
-#: A session that was unused for this long makes room for any other, and a session that began this long ago makes room
-#: for a larger one (min.incremental.fetch.session.eviction.ms in Kafka).
+#: A session that has been unused for this long makes room for any other; one that began this long ago makes room for a
+#: larger one (min.incremental.fetch.session.eviction.ms in Kafka).
 EVICTION_SECONDS: Final = 120.0
 #: The number of least recently used sessions that are examined to find one with few partitions.
 _MOST_COMPARED: Final = 128
@@ -41,11 +40,11 @@ Permission: TypeAlias = tuple[Hashable, Callable[[str, bytes], int]]
 
 
 class Interest:
-    """A partition that a client wants, by `name` or `topic_id`, whichever its request has.
+    """A partition that a client wants, identified by `name` or by `topic_id`, depending on the request.
 
-    `view` is None while the topic is unknown. `sent` has the bounds last sent to the client in its session
-    (high_watermark, last_stable_offset, log_start_offset). It is None if none were sent or the last answer was an
-    error. `refusal` is the error code if the client may not read the partition, or 0.
+    `view` is None while the topic is unknown. `sent` holds the bounds last sent to the client in its session
+    (high_watermark, last_stable_offset, log_start_offset), or None if there are none or the last answer was an error.
+    `refusal` is the error code if the client may not read the partition, or 0.
     """
 
     __slots__ = (
@@ -75,11 +74,10 @@ class Interest:
 
     @property
     def key(self) -> InterestKey:
-        """The topic's name or id, as in the request, and the partition."""
         return (self.name or self.topic_id, self.partition)
 
     def is_news(self, answer: PartitionData) -> bool:
-        """Whether a client with a session must receive this answer. Records the answer's bounds as sent."""
+        """Whether the answer tells the client of a session anything new. Records the answer's bounds as sent."""
         if answer.error_code:
             self.sent = None
             return True
@@ -89,16 +87,13 @@ class Interest:
         return is_news
 
     def on_change(self) -> None:
-        """Mark the interest as dirty, since its view changed."""
         self._watch.changed(self)
 
 
 class Watch:
-    """The interests of one fetch or session, in the order of the answer. The `dirty` interests may have changes to
-    report.
+    """The interests of one fetch or session, in the order of the answer. The `dirty` ones may have changes to report.
 
-    A watch listens to views until it has ended and no fetch uses it any more, since a session may end while a fetch
-    waits.
+    A session may end while a fetch waits, so a watch listens to views until it has ended and no fetch uses it any more.
     """
 
     def __init__(self) -> None:
@@ -116,7 +111,6 @@ class Watch:
         self.remembered_until = 0.0
 
     def want(self, name: str, topic_id: bytes, asked: FetchPartition) -> None:
-        """Add or change an interest."""
         interest = self.interests.get((name or topic_id, asked.partition))
         if interest is None:
             interest = Interest(self, name, topic_id, asked.partition)
@@ -127,19 +121,17 @@ class Watch:
         self.dirty[interest] = None
 
     def read_at(self, isolation_level: int) -> None:
-        """Set the isolation level. A change makes all interests dirty, since each of them may now have changes to
-        report.
-        """
+        """Set the isolation level. A change makes all interests dirty, since each may now have changes to report."""
         if isolation_level != self._isolation_level:
             self._isolation_level = isolation_level
             self.dirty = dict.fromkeys(self.interests.values())
 
     async def permit(self, permission: Permission) -> None:
-        """Decide which interests the client may read. Only the dirty interests are checked unless the client or its
-        rights have changed.
+        """Decide which interests the client may read. Only dirty interests are checked, unless the client or its rights
+        have changed.
 
-        Topics are checked in steps, but the results are applied to all partitions in a single step, since a concurrent
-        fetch in the same session must not find some of them undecided.
+        Topics are checked in steps, but the results are applied to all partitions at once, since a concurrent fetch in
+        the same session must not find some of them undecided.
         """
         whose, refusal = permission
         asked = self.dirty if whose == self._permitted_to else self.interests.values()
@@ -159,23 +151,22 @@ class Watch:
                 interest.refusal = refusal(interest.name, interest.topic_id)
 
     def forget(self, key: InterestKey) -> None:
-        """Remove an interest, if the watch has it."""
         interest = self.interests.pop(key, None)
         if interest is not None:
             self.dirty.pop(interest, None)
             self._unlisten(interest)
 
     def enter(self) -> None:
-        """Record that a fetch begins to use the watch."""
+        """Keep the watch listening, even if its session ends, until the fetch that uses it calls `leave`."""
         self._fetches += 1
 
     def leave(self) -> None:
-        """Record that a fetch no longer uses the watch."""
+        """End a fetch's use of the watch. If the session has ended, the last fetch to leave stops the listening."""
         self._fetches -= 1
         self._let_go()
 
     def listen_to(self, interest: Interest) -> None:
-        """Listen to the view of one interest, which replaces its earlier view."""
+        """Listen to the interest's current view instead of its earlier one."""
         view = interest.view
         heard = self._listening.get(interest)
         if heard is view:
@@ -186,7 +177,7 @@ class Watch:
             self._listening[interest] = view
 
     def changed(self, interest: Interest) -> None:
-        """Mark an interest as dirty, and wake the fetches that are waiting."""
+        """Mark an interest as dirty, and wake the waiting fetches."""
         self.dirty[interest] = None
         self._has_changed = True
         self.wake()
@@ -224,7 +215,7 @@ class Watch:
             _end(future)
 
     def rotate(self, interest: Interest) -> None:
-        """Move a served interest to the end of the order, so that others come first next time (KIP-74)."""
+        """Move an interest that has been served to the end, so that others come first next time (KIP-74)."""
         if not self._has(interest):
             return
         self.interests[interest.key] = self.interests.pop(interest.key)
@@ -233,7 +224,7 @@ class Watch:
             self.dirty[interest] = None
 
     def end(self) -> None:
-        """Stop listening to all views, once no fetch waits any more."""
+        """Stop listening to all views once no fetch uses the watch any more."""
         self._is_ended = True
         self._let_go()
 
@@ -246,7 +237,7 @@ class Watch:
             asyncio.get_running_loop().call_soon(self._let_go)
 
     def _has(self, interest: Interest) -> bool:
-        """Whether the session still has this interest, which another fetch may have removed."""
+        """Whether the session still includes this interest, which another fetch may have removed."""
         return self.interests.get(interest.key) is interest
 
     def _unlisten(self, interest: Interest) -> None:
@@ -257,7 +248,7 @@ class Watch:
 
 @dataclass(slots=True)
 class FetchSession:
-    """A fetch session, whose requests and answers hold only changes. Times are event loop times."""
+    """A fetch session, whose requests and answers contain only changes. Times are event loop times."""
 
     session_id: int
     epoch: int
@@ -273,7 +264,7 @@ class FetchSession:
 class Opened:
     """The watch and session of a request. If `error_code` is not 0, it is the entire answer, and the watch is empty.
 
-    Without a session, the answer covers every interest. The answer to an incremental request holds only changes.
+    Without a session, the answer covers every interest. The answer to an incremental request contains only changes.
     """
 
     error_code: int
@@ -285,9 +276,9 @@ class Opened:
 class FetchSessions:
     """The sessions of one worker, least recently used first.
 
-    There are at most `max_sessions` sessions, with a total of at most `max_partitions` partitions. A fetch for which
-    there is no room gets no session, as in Kafka. If the fetch replaced another client's session, that client would
-    come back, and each fetch would end a session.
+    There are at most `max_sessions` sessions, with a total of at most `max_partitions` partitions. Beyond that, a fetch
+    gets no session, as in Kafka. If it replaced another client's session, that client would come back, and each fetch
+    would end a session.
     """
 
     def __init__(
@@ -322,7 +313,6 @@ class FetchSessions:
         return await self._go_on(request, has_topic_ids, now)
 
     def close(self) -> None:
-        """End all sessions."""
         for session_id in tuple(self._sessions):
             self._end(session_id)
 
@@ -359,8 +349,8 @@ class FetchSessions:
         return session
 
     def _make_room(self, partitions: int, now: float) -> bool:
-        """Return whether there is room for a session with this many partitions, after ending other sessions if that is
-        allowed.
+        """Make room for a session with this many partitions, by ending others if allowed. Return whether there is
+        any.
         """
         if partitions > self._max_partitions:
             return False
@@ -374,9 +364,7 @@ class FetchSessions:
         return True
 
     def _victim(self, partitions: int, now: float) -> FetchSession | None:
-        """Return a session that may be ended for a larger one or, if it has fallen silent, for any other. Return None
-        if there is no such session.
-        """
+        """Return a session that may be ended in favour of one with this many partitions, or None."""
         oldest = next(iter(self._sessions.values()))
         if now - oldest.used > EVICTION_SECONDS:
             return oldest
@@ -391,7 +379,6 @@ class FetchSessions:
         return smallest
 
     def _put(self, session: FetchSession) -> None:
-        """Add a session as the most recently used."""
         self._sessions[session.session_id] = session
         session.partitions = len(session.watch.interests)
         self._partitions += session.partitions

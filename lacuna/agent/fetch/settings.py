@@ -12,7 +12,8 @@ class FetchSettings:
     cache_bytes: int = setting(
         "fetch.cache.bytes",
         128 * MEBIBYTE,
-        "Bytes of cached records, and of the columns that describe the records, per worker.",
+        "The size of each worker's cache of records, in bytes, including the columns that "
+        "describe the records.",
         least=4096,
         option="--cache-bytes",
         panel="Speed",
@@ -20,8 +21,8 @@ class FetchSettings:
     answer_bytes: int = setting(
         "fetch.answer.bytes",
         96 * MEBIBYTE,
-        "Bytes of records outside the cache that answers hold until clients have read them, per worker. Answers "
-        "become smaller as the total approaches this bound.",
+        "The maximum number of bytes outside the cache that a worker's answers hold until clients have read them. "
+        "Answers shrink as the total approaches this limit.",
         least=4096,
     )
     max_response_bytes: int = setting(
@@ -34,16 +35,15 @@ class FetchSettings:
     max_reads: int = setting(
         "fetch.max.reads",
         16,
-        "How many reads from the store run at the same time, per worker; fewer if the store prefers fewer.",
+        "The maximum number of concurrent reads from the store per worker. It is lower if the store prefers fewer.",
         least=1,
         most=1024,
     )
     read_ahead_bytes: int = setting(
         "fetch.read.ahead.bytes",
         16 * MEBIBYTE,
-        "How many bytes to read ahead of a fetch, for all of its partitions together, or twice as "
-        "many from a store that "
-        "charges for requests; 0: do not read ahead.",
+        "How many bytes to read ahead of a fetch, for all of its partitions together; twice as "
+        "many if the store charges for requests. 0: do not read ahead.",
     )
     zone_reads: str = setting(
         "fetch.zone.reads",
@@ -56,9 +56,9 @@ class FetchSettings:
     max_sessions: int = setting(
         "max.incremental.fetch.session.cache.slots",
         1000,
-        "Incremental fetch sessions per worker. Beyond this bound, a new session replaces one that was unused for "
-        "two minutes, or an equally old one with fewer partitions; otherwise, the consumer fetches without a "
-        "session.",
+        "The maximum number of incremental fetch sessions per worker. Beyond this limit, a new session replaces "
+        "one that has not been used for two minutes, or one that is over two minutes old and has fewer partitions. "
+        "Otherwise, the consumer fetches without a session.",
         least=1,
         most=LARGEST_INT,
     )

@@ -1,7 +1,7 @@
-"""Reads that the agents of a zone share, so that each agent gets the ranges that another one has read (adr/0039).
+"""Reads that the agents of a zone share, so that an agent gets ranges that another has read (adr/0039).
 
 An agent that lacks a range requests it from the owner of its chunk, which reads the bucket for all agents. An owner
-never forwards a request. An agent that gets no timely answer reads the bucket itself, as if it were alone.
+never forwards a request. An agent that gets no timely answer reads the bucket itself.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ log = logging.getLogger("lacuna.agent.fetch")
 class SharedMetrics:
     """Counters of ranges: received from other agents, requested without success, sent to others, and refused to others.
 
-    `damaged` counts ranges that were damaged on arrival although they were intact in the bucket.
+    `damaged` counts ranges that were damaged on arrival but intact in the bucket.
     """
 
     taken: int = 0
@@ -40,9 +40,9 @@ class SharedMetrics:
 
 @dataclass(slots=True)
 class Brought:
-    """The result of each of a load's reads, by its index: an error, or None if the range is in the buffer.
+    """The outcome of each of a load's reads, by its index: an error, or None if the range is in the buffer.
 
-    `givers` has the other agents that sent ranges.
+    `givers` holds the other agents that sent ranges, by the same index.
     """
 
     outcomes: dict[int, ObjectStoreError | None] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Brought:
 class SharedReads:
     """The reads that one agent does for its zone, and the ranges that it gets from other agents in the zone.
 
-    Unsent answers to other agents take no more than `max_answer_bytes` of memory, unless there is only one such answer.
+    Unsent answers to other agents take at most `max_answer_bytes` of memory, unless there is only one.
     """
 
     def __init__(
@@ -83,9 +83,7 @@ class SharedReads:
 
     @property
     def outside_bytes(self) -> int:
-        """The bytes in memory in addition to the kept chunks, which are being read, received from other agents, or sent
-        to them.
-        """
+        """The bytes being read, received from other agents or sent to them, in addition to the kept chunks."""
         return self.chunks.bytes_reading + self._zone.bytes_under_way + self._answer_bytes
 
     @property
@@ -93,9 +91,7 @@ class SharedReads:
         return self._promised + self._answers.total
 
     async def bring(self, plan: LoadPlan, buffer: WritableBuffer) -> Brought:
-        """Do the plan's reads through the zone, as far as possible, and put their bytes into `buffer`, whose length
-        matches the plan.
-        """
+        """Do as many of the plan's reads as possible through the zone, into a `buffer` as long as the plan says."""
         deadline = asyncio.get_running_loop().time() + self._zone.patience
         brought = Brought()
         await asyncio.gather(
@@ -104,7 +100,6 @@ class SharedReads:
         return brought
 
     def connections(self) -> ConnectionCounts:
-        """The connections that carry requests to other agents."""
         return self._zone.connections()
 
     async def serve(self, request: ReadChunkRequest, *, is_peer: bool = False) -> ReadChunkResponse:
@@ -131,7 +126,7 @@ class SharedReads:
         return ReadChunkResponse(data=(answer,))
 
     def report_damaged(self, plan: LoadPlan, brought: Brought, which: Sequence[int]) -> None:
-        """Report these reads from the plan as damaged in transfer, and drop the bytes that this agent keeps of them."""
+        """Report these reads as damaged in transfer, and drop the bytes that this agent keeps of them."""
         self.metrics.damaged += len(which)
         for at in which:
             read, segment = plan.reads[at], _segment_of(plan, at)
@@ -139,8 +134,8 @@ class SharedReads:
             if giver is None:
                 self.chunks.forget(self._chunk(segment, read.position))
             log.error(
-                "object %r: %d bytes at position %d were damaged when %s, and intact when this "
-                "agent read them from the bucket again",
+                "object %r: %d bytes at position %d were damaged when %s, but intact when this "
+                "agent read them from the bucket",
                 read.key,
                 read.size,
                 read.position,
@@ -161,9 +156,7 @@ class SharedReads:
     async def _bring(
         self, plan: LoadPlan, at: int, buffer: WritableBuffer, brought: Brought, deadline: float
     ) -> None:
-        """Do one of the plan's reads through the zone. If the range does not arrive before the deadline, the load does
-        the read.
-        """
+        """Do one of the plan's reads through the zone, or leave it to the load if the deadline passes."""
         read = plan.reads[at]
         if not self.chunks.takes(read.position, read.size):
             return
@@ -186,9 +179,7 @@ class SharedReads:
     async def _bring_own(
         self, chunk: ChunkId, read: RangeRead, buffer: WritableBuffer, deadline: float
     ) -> bool:
-        """Copy a range from one of this agent's chunks if it is available in time. Raises ObjectStoreError if it cannot
-        be read.
-        """
+        """Copy a range from one of this agent's chunks if it is available in time. Raises ObjectStoreError."""
         try:
             async with asyncio.timeout_at(deadline):
                 data = await self._own(chunk, read.position, read.size)
@@ -225,9 +216,7 @@ class SharedReads:
         return ChunkId(*segment, position // self.chunks.chunk_bytes)
 
     def _refusal(self, request: ReadChunkRequest, is_peer: bool) -> int:
-        """Return the error code for a request that is not served, or NONE. Only agents may request ranges, and only
-        from segments of this cluster.
-        """
+        """Return an error code, or NONE. Only agents may request ranges, and only of segments of this cluster."""
         secret = self._zone.secret
         if not is_peer and not (secret and hmac.compare_digest(request.peer_secret, secret)):
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -246,6 +235,5 @@ class SharedReads:
 
 
 def _segment_of(plan: LoadPlan, at: int) -> tuple[int, int]:
-    """Return the segment of plan.reads[at], as its lease id and sequence."""
     piece = plan.pieces[plan.source(at)[0]]
     return piece.lease_id, piece.sequence

@@ -18,12 +18,12 @@ SMALL_BATCH_BYTES: Final = 4096
 
 
 class Load:
-    """Pieces that are evicted from the cache together. `size` is the memory that the pieces take up, in bytes.
+    """Pieces that are evicted from the cache together. `size` is the memory that they take up, in bytes.
 
-    `stretches` is the load's content while it is in the cache. `is_coalesced` says that the batches were coalesced, so
-    they differ from the produced ones. `is_ahead` says that the load was read ahead and has not been used yet, and
-    `wants_ahead` that its first use starts the next read ahead. `unfinished` is the number of its stretches that have
-    not been used to their end yet, or 0 if this is not counted. `is_finished` says that no such stretch is left.
+    `stretches` is the load's content while it is in the cache. `is_coalesced` says that the batches differ from the
+    produced ones. `is_ahead` says that the load was read ahead and has not been used yet, and `wants_ahead` that its
+    first use starts the next read ahead. `unfinished` is the number of stretches that have not been used to their end,
+    or 0 if they are not counted. `is_finished` says that none is left.
     """
 
     __slots__ = (
@@ -49,10 +49,10 @@ class Load:
 class Stretch:
     """Pieces of one partition in memory, in order: batch i is data[positions[i]:positions[i + 1]].
 
-    The batches of pieces[k] begin at index firsts[first_piece + k]. The columns may be shared with other stretches of
-    the same load. `firsts` is None if the pieces were coalesced: a batch may then hold records of several pieces.
-    `is_finished` says that the stretch was used to its end. `uses` is how often it was used from its start, and is no
-    longer counted once several consumers are known to use it.
+    The batches of pieces[k] begin at index firsts[first_piece + k]. Stretches of the same load may share the columns.
+    `firsts` is None if the pieces were coalesced: a batch may then hold records of several pieces. `is_finished` says
+    that the stretch has been used to its end. `uses` counts its uses from its start, until several consumers are known
+    to use it.
     """
 
     __slots__ = (
@@ -95,16 +95,14 @@ class Stretch:
 
     @property
     def first_offset(self) -> int:
-        """The first offset of the stretch's first piece."""
         return self.pieces.base_offsets[0]
 
     @property
     def next_offset(self) -> int:
-        """The offset after the stretch's last piece."""
         return self.pieces.next_offsets[-1]
 
     def index_of(self, pieces: Pieces, index: int) -> int | None:
-        """Return the index of pieces[index] in the stretch, or None if the stretch does not have that piece."""
+        """Return the index of pieces[index] in the stretch, or None if it is not there."""
         offset = pieces.base_offsets[index]
         first = bisect_left(self.pieces.base_offsets, offset)
         is_there = first < len(self.pieces) and self.pieces.is_same(first, pieces, index)
@@ -127,8 +125,7 @@ class Stretch:
         return span if is_whole or asked_offset >= base_offset else None
 
     def part(self, first: int, end: int, asked_offset: int = 0) -> "Span | None":
-        """Return the batches of pieces[first:end], or None if these have no whole batch at or after the requested
-        offset.
+        """Return the batches of pieces[first:end], or None if there is no whole batch at or after the requested offset.
 
         In a coalesced stretch, the first batch may also hold records of earlier pieces.
         """
@@ -155,8 +152,7 @@ class Stretch:
 class Span:
     """Batches [first, end) of a stretch, which hold the records of its pieces [first_piece, end_piece).
 
-    If `cut_offset` is not None, the pieces' records from that offset on are missing, and the answer must continue
-    there.
+    If `cut_offset` is not None, the records from that offset on are missing, and the answer must continue there.
     """
 
     stretch: Stretch
@@ -173,24 +169,21 @@ class Span:
 
     @property
     def size(self) -> int:
-        """The size of all batches, in bytes."""
         positions = self.stretch.positions
         return positions[self.end] - positions[self.first]
 
     @property
     def view(self) -> memoryview:
-        """The bytes of all batches."""
         positions = self.stretch.positions
         return self.stretch.data[positions[self.first] : positions[self.end]]
 
     @property
     def pieces(self) -> Pieces:
-        """The pieces whose records the span holds."""
         return self.stretch.pieces[self.first_piece : self.end_piece]
 
     @property
     def earlier_pieces(self) -> Pieces:
-        """The pieces before those in `pieces` that have records in the span's first batch."""
+        """The pieces before `pieces` that have records in the span's first batch."""
         stretch = self.stretch
         if stretch.firsts is not None:
             return NO_PIECES
@@ -200,8 +193,6 @@ class Span:
 
     @property
     def is_small(self) -> bool:
-        """Whether the span's batches are small enough for coalescing to pay off. This is never true for coalesced
-        batches.
-        """
+        """Whether the batches are small enough for coalescing to pay off, which coalesced batches never are."""
         count = self.end - self.first
         return self.stretch.firsts is not None and self.size < SMALL_BATCH_BYTES * count

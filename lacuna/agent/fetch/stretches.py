@@ -13,19 +13,18 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 
 
 class Stretches:
-    """Stretches of any partitions. If several stretches cover an offset, the one that was put last is found."""
+    """Stretches of any partitions. If several cover an offset, the last one put is found."""
 
     def __init__(self) -> None:
         self._ranges: dict[PartitionKey, _Ranges] = {}
 
     def __len__(self) -> int:
-        """The number of ranges of offsets."""
         return sum(len(ranges.begins) for ranges in self._ranges.values())
 
     def find(
         self, partition: PartitionKey, pieces: Pieces, index: int
     ) -> tuple[Stretch, int] | None:
-        """Return the stretch that holds pieces[index], and the index of the piece in the stretch."""
+        """Return the stretch that holds pieces[index] and the piece's index in it, or None."""
         ranges = self._ranges.get(partition)
         if ranges is None:
             return None
@@ -42,14 +41,13 @@ class Stretches:
         return sys.maxsize if ranges is None else ranges.next_after(offset)
 
     def put(self, stretch: Stretch) -> None:
-        """Add a stretch."""
         ranges = self._ranges.get(stretch.partition)
         if ranges is None:
             ranges = self._ranges[stretch.partition] = _Ranges()
         ranges.put(stretch)
 
     def drop(self, stretch: Stretch) -> None:
-        """Remove a stretch, except at offsets where other stretches were put over it."""
+        """Remove a stretch, except at offsets where later stretches cover it."""
         ranges = self._ranges.get(stretch.partition)
         if ranges is not None:
             ranges.drop(stretch)

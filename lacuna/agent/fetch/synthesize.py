@@ -1,4 +1,4 @@
-"""Turns spans into the buffers of an answer by cutting them to the limits and filling the following hole (S15-S17);
+"""Turns spans into the buffers of an answer by cutting them to the limits and filling the hole that follows (S15-S17);
 pure.
 
 Batches are sent as slices of the cache. A filler moves the client past a hole after the last record. If there are no
@@ -23,7 +23,7 @@ def emit(
     max_bytes: int,
     at_least_one: bool,
 ) -> tuple[Buffer, ...]:
-    """Return the batches of `spans`, beginning with the one that holds `asked_offset` or follows it (S15).
+    """Return the batches of `spans`, beginning with the one that contains `asked_offset` or else follows it (S15).
 
     Returns at most `max_bytes`, except that with `at_least_one` the first batch is returned regardless of its size
     (KIP-74). Nothing between the last span and `resume_offset` is live. A filler moves the client to `resume_offset` if
@@ -61,9 +61,7 @@ def emit(
 
 
 def slices_of(spans: Sequence[Span], ranges: Sequence[tuple[int, int]]) -> tuple[Buffer, ...]:
-    """Return the batches of `spans` that have an offset in one of the ranges [first, end). Both the spans and the
-    ranges are in order.
-    """
+    """Return the batches of `spans` with an offset in one of the ranges [first, end). Both arguments are in order."""
     slices = _Slices()
     sent = -1
     for span in spans:

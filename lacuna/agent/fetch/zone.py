@@ -47,30 +47,27 @@ class Zone:
 
     @property
     def secret(self) -> bytes:
-        """The secret of the cluster's agents, which clients do not know. It is empty until the control plane sends
-        one.
-        """
+        """The secret that only the cluster's agents know. It is empty until the control plane sends one."""
         return self._control.cluster.peer_secret
 
     def connections(self) -> ConnectionCounts:
-        """The connections that carry requests to other agents."""
         return self._requests.connections()
 
     @property
     def bytes_under_way(self) -> int:
-        """The total bytes of the ranges currently requested from other agents."""
+        """The total bytes of the ranges being requested from other agents."""
         return self._requests.bytes_under_way
 
     @property
     def has_others(self) -> bool:
-        """Whether the zone has other live agents to share reads with, including those that currently do not respond."""
+        """Whether the zone has other live agents to share reads with, even if they currently do not respond."""
         own_id, name = self._lease.node_id, self.name
         return self.secret != b"" and any(
             agent.zone == name and agent.node_id != own_id for agent in self._control.cluster.agents
         )
 
     def owner(self, key: bytes) -> Agent | None:
-        """Return the agent that reads the chunk with this key for the zone, or None if this agent does."""
+        """Return the agent that reads the chunk with this key for the zone, or None if it is this agent."""
         agents = {
             agent.node_id: agent
             for agent in self._control.cluster.agents
@@ -84,19 +81,19 @@ class Zone:
     async def ask(
         self, agent: Agent, request: ReadChunkRequest, deadline: float
     ) -> memoryview | None:
-        """Return a range from another agent, which the caller must copy immediately, or None if it does not arrive by
-        `deadline`.
+        """Return a range from another agent, or None if it does not arrive by `deadline` (loop time). The caller must
+        copy the range immediately.
 
-        `deadline` is loop time. An agent that closes the connection, or is silent for half of the patience, is not
-        treated as an owner for three seconds.
+        An agent that closes the connection, or is silent for half of the patience, is not treated as an owner for three
+        seconds.
         """
         try:
             return await self._requests.ask(agent, request, deadline)
         except PeerError as error:
             if self._answers(agent):
                 log.warning(
-                    "a request for shared reads to agent %d at %s:%d failed because %s; no "
-                    "further request goes to it for %g s",
+                    "agent %d at %s:%d could not share a read, because %s; it gets no more "
+                    "requests for %g s",
                     agent.node_id,
                     agent.host,
                     agent.port,
@@ -107,11 +104,9 @@ class Zone:
             return None
 
     def close(self) -> None:
-        """Close the connections to other agents."""
         self._requests.close()
 
     def _answers(self, agent: Agent) -> bool:
-        """Whether an agent responds to requests, as far as this agent knows."""
         until = self._doubted.get(agent.node_id)
         if until is not None:
             if asyncio.get_running_loop().time() < until:

@@ -1,4 +1,4 @@
-"""The guards of the APIs. Each API names its guard (`Api.guard`). Each operation needs the same rights as in Kafka."""
+"""The guards of the APIs (`Api.guard`). Each operation requires the same rights as in Kafka."""
 
 from collections.abc import Callable
 from dataclasses import replace

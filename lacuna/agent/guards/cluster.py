@@ -44,7 +44,7 @@ _SHARE: Final = 2
 async def find_coordinator(
     rights: Rights, api: AnyApi, call: Call, request: FindCoordinatorRequest
 ) -> Any:
-    """Needs Describe on each group or transactional id. Only brokers may look up the coordinators of share groups."""
+    """Requires Describe on each group or transactional id. Only brokers may look up share partitions."""
 
     def code_of(key: str) -> int:
         if request.key_type == _SHARE and call.version >= _FIRST_SHARE:
@@ -70,7 +70,7 @@ async def describe_cluster(
 async def describe_log_dirs(
     rights: Rights, api: AnyApi, call: Call, request: wire.DescribeLogDirsRequest
 ) -> Any:
-    """Needs Describe on the cluster. Without this right, the answer has no directory."""
+    """Requires Describe on the cluster. Without it, the answer lists no directory."""
     if rights.may_cluster(Operation.DESCRIBE):
         return await api.handle(call, request)
     return wire.DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -79,7 +79,7 @@ async def describe_log_dirs(
 async def describe_configs(
     rights: Rights, api: AnyApi, call: Call, request: DescribeConfigsRequest
 ) -> Any:
-    """Needs DescribeConfigs on each topic or group, and on the cluster for other resources."""
+    """Requires DescribeConfigs on each topic or group, and on the cluster for other resources."""
 
     def code_of(resource: DescribeConfigsResource) -> int:
         kind, name = _place(resource.resource_type, resource.resource_name)
@@ -91,7 +91,7 @@ async def describe_configs(
 
 
 async def alter_configs(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
-    """Needs AlterConfigs on each topic or group, and on the cluster for other resources; ClusterAction for loggers."""
+    """Requires AlterConfigs on each topic or group, and on the cluster for agents, but ClusterAction for loggers."""
 
     def code_of(resource: AlteredResource) -> int:
         kind, name = _place(resource.resource_type, resource.resource_name)
@@ -105,7 +105,7 @@ async def alter_configs(rights: Rights, api: AnyApi, call: Call, request: Any) -
 
 
 def _place(resource_type: int, name: str) -> tuple[ResourceType | None, str]:
-    """Return the resource whose ACLs govern a config resource, or None if it has no configs."""
+    """Return the resource whose ACLs govern a config resource. Its type is None if the resource has no configs."""
     if resource_type == TOPIC:
         return ResourceType.TOPIC, name
     if resource_type == GROUP:
@@ -129,10 +129,10 @@ class _Names:
 async def ask_control(
     rights: Rights, api: AnyApi, call: Call, request: AskControlRequest
 ) -> AskControlResponse:
-    """Needs the rights that a job needs for each command and partition (`lacuna.controlplane.shared.rights`).
+    """Requires the rights that a job needs for each command and partition (`lacuna.controlplane.shared.rights`).
 
-    Questions about places and health need Describe on the cluster. The rest of the question is passed on, and the
-    answer includes only what the client may see.
+    Questions about places and health require Describe on the cluster. The permitted part of the question is passed on,
+    and the answer includes only what the client may see.
     """
     try:
         question = AgentQuestion.FromString(request.question)
@@ -169,7 +169,7 @@ async def ask_control(
 
 
 def _hide(session: SessionResponse, to_ask: PrincipalRights, principal: str) -> None:
-    """Omit everything from an answer that the client may not see."""
+    """Remove from an answer everything that the client may not see."""
     shown = [to_ask.answer(each) for each in session.replies]
     del session.replies[:]
     session.replies.extend(shown)
@@ -184,9 +184,7 @@ def _hide(session: SessionResponse, to_ask: PrincipalRights, principal: str) -> 
 async def create_delegation_token(
     rights: Rights, api: AnyApi, call: Call, request: CreateDelegationTokenRequest
 ) -> Any:
-    """Needs no right to create a token for the client itself, and CreateTokens on the user for another owner
-    (KIP-373).
-    """
+    """Requires CreateTokens on the user for a different owner (KIP-373), and no right for the client's own tokens."""
     owner = rights.principal
     if request.owner_principal_name:
         owner = Principal(request.owner_principal_type or "", request.owner_principal_name)
@@ -201,9 +199,7 @@ async def create_delegation_token(
 async def describe_delegation_token(
     rights: Rights, api: AnyApi, call: Call, request: DescribeDelegationTokenRequest
 ) -> Any:
-    """Needs no right for tokens that the client owns or may renew. For other tokens, it needs Describe on the token or
-    DescribeTokens on its user.
-    """
+    """Requires Describe on a token or DescribeTokens on its user, unless the client owns the token or may renew it."""
     response: DescribeDelegationTokenResponse = await api.handle(call, request)
     return response._replace(tokens=[each for each in response.tokens if _may_see(rights, each)])
 

@@ -62,7 +62,7 @@ _read_group = on_group(Operation.READ)
 
 
 async def sync_group(rights: Rights, api: AnyApi, call: Call, request: SyncGroupRequest) -> Any:
-    """Needs Read on the group. A request that lacks the protocol is rejected regardless of rights."""
+    """Requires Read on the group. A request that lacks the protocol is rejected regardless of rights."""
     lacks_protocol = None in (request.protocol_type, request.protocol_name)
     if call.version >= _FIRST_PROTOCOL and lacks_protocol:
         return await api.handle(call, request)
@@ -72,7 +72,7 @@ async def sync_group(rights: Rights, api: AnyApi, call: Call, request: SyncGroup
 async def describe_groups(
     rights: Rights, api: AnyApi, call: Call, request: DescribeGroupsRequest
 ) -> Any:
-    """Needs Describe on each group."""
+    """Requires Describe on each group."""
     response: DescribeGroupsResponse = await split(
         api, call, request, "groups", "groups", lambda name: _description_error(rights, name)
     )
@@ -80,7 +80,7 @@ async def describe_groups(
 
 
 def _with_operations(rights: Rights, group: Described) -> Described:
-    """Return a described group with the client's authorized operations on it, if the client requested them."""
+    """Add the client's authorized operations to a described group, if the client requested them."""
     if group.authorized_operations == operations.NOT_ASKED:
         return group
     return group._replace(
@@ -89,14 +89,14 @@ def _with_operations(rights: Rights, group: Described) -> Described:
 
 
 def _seen_by(rights: Rights, group: Modern, topics: set[str], denial: str) -> Modern:
-    """Return a described group, or an error unless the client may describe all of the group's topics."""
+    """Return a described group, or an error if the client may not describe all of the group's topics."""
     if not all(rights.may_topic(Operation.DESCRIBE, name) for name in sorted(topics)):
         return type(group)(_TOPIC_DENIED, denial, group.group_id)
     return _with_operations(rights, group)
 
 
 def _on_group_described(topics_of: Callable[[Any], set[str]], denial: str = _DENIAL) -> Guard:
-    """Return a guard that needs Describe on each group, and on the topics of the group that `topics_of` returns."""
+    """Return a guard that requires Describe on each group, and on the group's topics as returned by `topics_of`."""
 
     async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
         response = await split(
@@ -121,9 +121,9 @@ def _assigned_topics(group: DescribedGroup) -> set[str]:
     }
 
 
-#: Needs Describe on each group and on each assigned or target topic, but not on merely subscribed topics.
+#: Requires Describe on each group and on each assigned or target topic, but not on merely subscribed topics.
 consumer_group_describe: Final = _on_group_described(_assigned_topics)
-#: Needs Describe on each group and on each assigned topic.
+#: Requires Describe on each group and on each assigned topic.
 share_group_describe: Final = _on_group_described(
     lambda group: {
         topic.topic_name for member in group.members for topic in member.assignment.topic_partitions
@@ -132,9 +132,7 @@ share_group_describe: Final = _on_group_described(
 
 
 async def list_groups(rights: Rights, api: AnyApi, call: Call, request: ListGroupsRequest) -> Any:
-    """Lists all groups if the client may describe the cluster. Otherwise, lists only the groups that it may
-    describe.
-    """
+    """Lists all groups if the client may describe the cluster, and otherwise only those that it may describe."""
     response: ListGroupsResponse = await api.handle(call, request)
     if rights.may_cluster(Operation.DESCRIBE, is_logged=False):
         return response
@@ -149,7 +147,7 @@ async def list_groups(rights: Rights, api: AnyApi, call: Call, request: ListGrou
 async def consumer_group_heartbeat(
     rights: Rights, api: AnyApi, call: Call, request: ConsumerGroupHeartbeatRequest
 ) -> Any:
-    """Needs Read on the group, and Describe on each topic that the member names."""
+    """Requires Read on the group, and Describe on each topic that the member names."""
     if code := rights.error(Operation.READ, ResourceType.GROUP, request.group_id):
         return api.refuse(call, request, code)
     names = [name for name in request.subscribed_topic_names or () if name is not None]
@@ -170,7 +168,7 @@ async def consumer_group_heartbeat(
 def _assigned(
     rights: Rights, call: Call, member: tuple[str, str], assignment: Assignment | None
 ) -> Assignment | None:
-    """Omit topics that match a regular expression if the client may not describe them."""
+    """Leave out topics that match the member's regular expression but that the client may not describe."""
 
     def may_see(topic: TopicPartitions) -> bool:
         name = name_of(call.context, "", topic.topic_id)
@@ -183,7 +181,7 @@ def _assigned(
 async def share_group_heartbeat(
     rights: Rights, api: AnyApi, call: Call, request: ShareGroupHeartbeatRequest
 ) -> Any:
-    """Needs Read on the group, and Describe on each topic that the member names."""
+    """Requires Read on the group, and Describe on each topic that the member names."""
     code = rights.error(Operation.READ, ResourceType.GROUP, request.group_id)
     for name in request.subscribed_topic_names or ():
         code = code or rights.error(Operation.DESCRIBE, ResourceType.TOPIC, name)
@@ -191,7 +189,7 @@ async def share_group_heartbeat(
 
 
 async def share_records(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
-    """The guard for ShareFetch and ShareAcknowledge, which need Read on the group and each topic.
+    """The guard for ShareFetch and ShareAcknowledge, which require Read on the group and each topic.
 
     The guard passes a permission to the handler, because requests do not name the topics of a session.
     """
@@ -203,10 +201,10 @@ async def share_records(rights: Rights, api: AnyApi, call: Call, request: Any) -
 async def streams_group_heartbeat(
     rights: Rights, api: AnyApi, call: Call, request: StreamsGroupHeartbeatRequest
 ) -> Any:
-    """Needs Read on the group, and Describe on each topic of the topology.
+    """Requires Read on the group, and Describe on each topic of the topology.
 
     The guard passes a permission to the handler, because only the control plane knows which internal topics are
-    missing. Creating them needs Create on the cluster or on the topic.
+    missing. Creating them requires Create on the cluster or on the topic.
     """
     code = rights.error(Operation.READ, ResourceType.GROUP, request.group_id)
     for each in request.topology.subtopologies if request.topology is not None else ():
@@ -234,14 +232,14 @@ def _topics_of_topology(group: streams_groups.DescribedGroup) -> set[str]:
     return {name for each in subtopologies for name in _topics_of(each)}
 
 
-#: Needs Describe on each group and on each topic of its topology.
+#: Requires Describe on each group and on each topic of its topology.
 streams_group_describe: Final = _on_group_described(_topics_of_topology, _STREAMS_DENIAL)
 
 
 async def describe_share_offsets(
     rights: Rights, api: AnyApi, call: Call, request: DescribeShareGroupOffsetsRequest
 ) -> Any:
-    """Needs Describe on each group and topic. A request for all topics omits denied ones."""
+    """Requires Describe on each group and topic. The answer to a request for all topics omits denied ones."""
     response: DescribeShareGroupOffsetsResponse = await split(
         api,
         call,
@@ -287,7 +285,7 @@ def _on_topics_of_group(
     denied: Callable[[Any, int], Any],
     with_denied: Callable[[Any, Sequence[Any]], Any],
 ) -> Guard:
-    """Return a guard that needs an operation on the group, and Read on each topic.
+    """Return a guard that requires an operation on the group, and Read on each topic.
 
     `name_in` returns a topic's name, `denied` returns the answer for a denied topic, and `with_denied` adds such
     answers to a response.
@@ -339,7 +337,7 @@ delete_share_offsets: Final = _on_topics_of_group(
 async def offset_commit(
     rights: Rights, api: AnyApi, call: Call, request: wire.OffsetCommitRequest
 ) -> Any:
-    """Needs Read on the group and on each topic."""
+    """Requires Read on the group and on each topic."""
     if code := rights.error(Operation.READ, ResourceType.GROUP, request.group_id):
         return api.refuse(call, request, code)
     return await commits(rights, api, call, request)
@@ -351,7 +349,7 @@ async def commits(
     call: Call,
     request: wire.OffsetCommitRequest | wire.TxnOffsetCommitRequest,
 ) -> Any:
-    """Needs Read on each topic whose offsets are committed."""
+    """Requires Read on each topic whose offsets are committed."""
     await look_for(call, [each.topic_id for each in request.topics])
 
     def code_of(topic: wire.OffsetCommitRequestTopic | wire.TxnOffsetCommitRequestTopic) -> int:
@@ -363,7 +361,7 @@ async def commits(
     return await split(api, call, request, "topics", "topics", code_of)
 
 
-#: Needs Delete on the group, and Read on each topic.
+#: Requires Delete on the group, and Read on each topic.
 offset_delete: Final = _on_topics_of_group(
     Operation.DELETE,
     lambda topic: topic.name,
@@ -381,7 +379,7 @@ offset_delete: Final = _on_topics_of_group(
 async def offset_fetch(
     rights: Rights, api: AnyApi, call: Call, request: wire.OffsetFetchRequest
 ) -> Any:
-    """Needs Describe on each group and topic. A request for all topics omits denied ones."""
+    """Requires Describe on each group and topic. The answer to a request for all topics omits denied ones."""
     if call.version < _FIRST_GROUPS:
         return await _offset_fetch_of_one(rights, api, call, request)
     ids = [topic.topic_id for group in request.groups for topic in group.topics or ()]
@@ -412,7 +410,7 @@ def _is_hidden(rights: Rights, group_id: str) -> bool:
 def _without_denied(
     rights: Rights, call: Call, group: wire.OffsetFetchRequestGroup
 ) -> tuple[wire.OffsetFetchRequestGroup, list[wire.OffsetFetchResponseTopics]]:
-    """Return the group with the topics that the client may describe, and the answers for the other topics."""
+    """Return the group with only the topics that the client may describe, and the answers for the other topics."""
     allowed: list[wire.OffsetFetchRequestTopics] = []
     failed = []
     for topic in group.topics or ():
@@ -448,7 +446,6 @@ def _with_denied(
 async def _offset_fetch_of_one(
     rights: Rights, api: AnyApi, call: Call, request: wire.OffsetFetchRequest
 ) -> Any:
-    """Handle requests before v8, which name one group."""
     if code := _description_error(rights, request.group_id):
         return api.refuse(call, request, code)
     if request.topics is None:

@@ -1,7 +1,7 @@
 """The kinds of guards. If there is an authorizer, a guard runs before a request's handler.
 
 A guard passes the permitted part of a request to the handler, and answers the rest with errors. Handlers therefore
-contain no code for rights, and none of this code runs without an authorizer.
+contain no code for rights, and without an authorizer none of this code runs.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ from lacuna.wire.layout import ZERO_UUID
 
 
 def on_cluster(*operations: Operation) -> Guard:
-    """Return the guard for an API that needs one of these operations on the cluster. Only the last denial is logged."""
+    """Return a guard that requires one of these operations on the cluster. Only the last denial is logged."""
 
     async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
         last = operations[-1]
@@ -44,7 +44,7 @@ def on_each(
 ) -> Guard:
     """Return the guard for an API that concerns several resources, each with a separate answer.
 
-    The resources are the elements of `request.asked`. `name` is the field with an element's name. Without `name`, the
+    The resources are the elements of `request.asked`, and `name` is the field that names each; without `name`, the
     elements themselves are names. The answers for the resources are the elements of `response.answered`.
     """
 
@@ -70,9 +70,7 @@ async def split(
     answered: str,
     code_of: Callable[[Any], int],
 ) -> Any:
-    """Pass those elements of `request.asked` for which `code_of` returns no error to the handler, and reject the
-    others.
-    """
+    """Pass the elements of `request.asked` for which `code_of` returns 0 to the handler, and reject the others."""
     elements = getattr(request, asked)
     codes = [code_of(each) for each in elements]
     if not any(codes):
@@ -91,9 +89,7 @@ async def split(
 
 
 def joined(responses: Sequence[Any], answered: str) -> Any:
-    """Return the first of the responses, extended by the elements of the others. Return None if the first is None,
-    which means that no answer is wanted.
-    """
+    """Join the answers' elements, or return None if the first response is None (no answer is expected)."""
     if responses[0] is None:
         return None
     elements = [each for response in responses for each in getattr(response, answered)]

@@ -21,9 +21,7 @@ _MAGIC, _TRANSACTIONAL = 2, 0x10
 
 
 async def produce(rights: Rights, api: AnyApi, call: Call, request: ProduceRequest) -> Any:
-    """Needs Write on each topic. Transactional batches also need Write on the transactional id. The guard never waits
-    (S12).
-    """
+    """Requires Write on each topic, and on the transactional id for transactional batches. Never waits (S12)."""
     if request.transactional_id is not None and _is_transactional(request):
         kind, name = ResourceType.TRANSACTIONAL_ID, request.transactional_id
         if code := rights.error(Operation.WRITE, kind, name):
@@ -39,7 +37,7 @@ async def produce(rights: Rights, api: AnyApi, call: Call, request: ProduceReque
 
 
 def _is_transactional(request: ProduceRequest) -> bool:
-    """Return whether a partition's first batch is transactional."""
+    """Whether the first batch of any partition is transactional."""
     for topic in request.topic_data:
         for partition in topic.partition_data:
             records = partition.records
@@ -51,14 +49,12 @@ def _is_transactional(request: ProduceRequest) -> bool:
 
 
 async def fetch(rights: Rights, api: AnyApi, call: Call, request: wire.FetchRequest) -> Any:
-    """Needs Read on each topic. The guard passes a permission to the handler, because requests do not name the topics
-    of a session.
-    """
+    """Requires Read on each topic. The handler receives a permission, since a session's topics are not named."""
     return await api.handle(call, request, _permission(rights, call, request))
 
 
 def _permission(rights: Rights, call: Call, request: wire.FetchRequest) -> Permission:
-    """Return the permission for a fetch, which needs Read on each topic in the request and its session, or
+    """Return the permission for a fetch, which requires Read on each topic in the request and its session, or
     ClusterAction if the client claims to be a replica.
     """
     is_replica = max(request.replica_id, request.replica_state.replica_id) != _NO_REPLICA
@@ -81,7 +77,7 @@ def _permission(rights: Rights, call: Call, request: wire.FetchRequest) -> Permi
 async def offset_for_leader_epoch(
     rights: Rights, api: AnyApi, call: Call, request: wire.OffsetForLeaderEpochRequest
 ) -> Any:
-    """Needs ClusterAction if the client is a replica, or Describe on each topic (KIP-320)."""
+    """Requires ClusterAction if the client is a replica, or else Describe on each topic (KIP-320)."""
     is_replica = rights.may_cluster(Operation.CLUSTER_ACTION, is_logged=False)
 
     def code_of(topic: wire.OffsetForLeaderTopic) -> int:

@@ -1,6 +1,4 @@
-"""Guards for the APIs that concern topics. A client that may not describe a topic does not learn whether the topic
-exists.
-"""
+"""Guards for the APIs that concern topics. A client learns whether a topic exists only if it may describe the topic."""
 
 from collections import Counter
 from typing import Any
@@ -24,7 +22,7 @@ _FIRST_CONFIGS = 5
 
 
 async def metadata(rights: Rights, api: AnyApi, call: Call, request: wire.MetadataRequest) -> Any:
-    """Needs Describe on each topic and, to create a topic, Create on the topic or the cluster. If all topics are
+    """Requires Describe on each topic and, to create a topic, Create on the topic or the cluster. If all topics are
     requested, denied ones are omitted.
     """
     if request.topics is None or (call.version == 0 and not request.topics):
@@ -84,9 +82,7 @@ async def _creating(rights: Rights, api: AnyApi, call: Call, request: wire.Metad
 def _uncreatable(
     rights: Rights, call: Call, request: wire.MetadataRequest
 ) -> list[wire.MetadataRequestTopic]:
-    """Return the topics that the view lacks, and that the request would create although the client may not create
-    them.
-    """
+    """Return the topics missing from the view that the request would create although the client may not create them."""
     context = call.context
     if not (context.settings.auto_create_topics and request.allow_auto_topic_creation):
         return []
@@ -128,7 +124,7 @@ def _not_described(call: Call, topic: wire.MetadataRequestTopic) -> wire.Metadat
 async def describe_topic_partitions(
     rights: Rights, api: AnyApi, call: Call, request: wire.DescribeTopicPartitionsRequest
 ) -> Any:
-    """Needs Describe on each topic. A request for all topics omits denied ones."""
+    """Requires Describe on each topic. The answer to a request for all topics omits denied ones."""
     cluster = await view_with(call.context)
     cursor = request.cursor
     names = {each.name for each in request.topics}
@@ -165,7 +161,7 @@ async def describe_topic_partitions(
 async def create_topics(
     rights: Rights, api: AnyApi, call: Call, request: wire.CreateTopicsRequest
 ) -> Any:
-    """Needs Create on the cluster or each topic. The answer has configs only if the client may describe them."""
+    """Requires Create on the cluster or each topic. The answer has configs only if the client may describe them."""
     may_all = rights.may_cluster(Operation.CREATE, is_logged=False)
     times = Counter(each.name for each in request.topics)
 
@@ -196,9 +192,7 @@ def _created(
 async def delete_topics(
     rights: Rights, api: AnyApi, call: Call, request: wire.DeleteTopicsRequest
 ) -> Any:
-    """Needs Delete on the cluster or each topic. Only a client that may describe a topic is told if it does not
-    exist.
-    """
+    """Requires Delete on the cluster or each topic. Only with Describe does a client learn that a topic is missing."""
     if rights.may_cluster(Operation.DELETE, is_logged=False):
         return await api.handle(call, request)
     by_id = call.version >= _FIRST_DELETE_BY_ID

@@ -23,8 +23,8 @@ def _write_error(rights: Rights, transactional_id: str) -> int:
 async def init_producer_id(
     rights: Rights, api: AnyApi, call: Call, request: wire.InitProducerIdRequest
 ) -> Any:
-    """Needs Write on the transactional id. If there is no transactional id, it needs IdempotentWrite on the cluster or
-    Write on any topic (KIP-679).
+    """Requires Write on the transactional id; without one, IdempotentWrite on the cluster or Write on any topic
+    (KIP-679).
     """
     code: int = ErrorCode.NONE
     if request.transactional_id is not None:
@@ -40,9 +40,7 @@ async def init_producer_id(
 async def add_partitions_to_txn(
     rights: Rights, api: AnyApi, call: Call, request: wire.AddPartitionsToTxnRequest
 ) -> Any:
-    """Needs Write on the transactional id and each topic; otherwise, no partition is added. From v4 on, only brokers
-    may send the request.
-    """
+    """Requires Write on the transactional id and all topics. From v4 on, only brokers may send the request."""
     if call.version >= _FIRST_OF_BROKERS:
         if rights.may_cluster(Operation.CLUSTER_ACTION):
             return await api.handle(call, request)
@@ -77,14 +75,14 @@ def _not_added(
 async def add_offsets_to_txn(
     rights: Rights, api: AnyApi, call: Call, request: wire.AddOffsetsToTxnRequest
 ) -> Any:
-    """Needs Write on the transactional id, and Read on the group."""
+    """Requires Write on the transactional id, and Read on the group."""
     code = _write_error(rights, request.transactional_id)
     code = code or rights.error(Operation.READ, ResourceType.GROUP, request.group_id)
     return await whole(api, call, request, code)
 
 
 async def end_txn(rights: Rights, api: AnyApi, call: Call, request: wire.EndTxnRequest) -> Any:
-    """Needs Write on the transactional id."""
+    """Requires Write on the transactional id."""
     code = _write_error(rights, request.transactional_id)
     return await whole(api, call, request, code)
 
@@ -92,7 +90,7 @@ async def end_txn(rights: Rights, api: AnyApi, call: Call, request: wire.EndTxnR
 async def txn_offset_commit(
     rights: Rights, api: AnyApi, call: Call, request: TxnOffsetCommitRequest
 ) -> Any:
-    """Needs Write on the transactional id, and Read on the group and each topic."""
+    """Requires Write on the transactional id, and Read on the group and each topic."""
     code = _write_error(rights, request.transactional_id)
     code = code or rights.error(Operation.READ, ResourceType.GROUP, request.group_id)
     return api.refuse(call, request, code) if code else await commits(rights, api, call, request)
@@ -101,7 +99,7 @@ async def txn_offset_commit(
 async def describe_transactions(
     rights: Rights, api: AnyApi, call: Call, request: wire.DescribeTransactionsRequest
 ) -> Any:
-    """Needs Describe on each transactional id. Topics that the client may not describe are omitted."""
+    """Requires Describe on each transactional id. Topics that the client may not describe are omitted."""
     kind = ResourceType.TRANSACTIONAL_ID
     response: wire.DescribeTransactionsResponse = await split(
         api,

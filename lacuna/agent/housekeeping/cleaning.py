@@ -91,10 +91,9 @@ class CleanSettings:
 
 @dataclass(slots=True, kw_only=True)
 class CleaningMetrics:
-    """Counters for cleaning by key, with sizes in bytes, and the memory that the keys of the current pass take up.
+    """Counters for cleaning by key, with sizes in bytes, and the memory that the current pass uses for keys.
 
-    `passes_cut` counts those of the `passes` that left out a part whose objects could not be read, or whose extents
-    kept changing.
+    `passes_cut` counts passes that left out a part of the log, because it could not be read or kept changing.
     """
 
     passes: int = 0
@@ -126,16 +125,14 @@ class CleanReport:
 
 
 class _EndedError(Exception):
-    """The pass cannot continue, because its topic was deleted or is no longer compacted, or because the agent's lease
-    has ended.
-    """
+    """The pass cannot continue: its topic was deleted or is no longer compacted, or the agent's lease has ended."""
 
 
 class _Swept(NamedTuple):
     """The result of rewriting a range. The next range begins at `next_offset`.
 
-    `swap` replaces the extents that change with `runs`. Without `swap`, no extent changes. `failed_at` is the offset of
-    the first extent that could not be read, or -1. The swap ends before that extent.
+    `swap` replaces the extents that change with `runs`; without it, no extent changes. `failed_at` is the offset of the
+    first extent that could not be read, before which the swap ends, or -1.
     """
 
     next_offset: int
@@ -147,10 +144,10 @@ class _Swept(NamedTuple):
 
 
 class _Pass:
-    """A pass under way: its state, and its work on one range, which runs in a thread.
+    """The state of a pass under way, and its work on one range, which runs in a thread.
 
-    The pass ends at `end_offset`, which moves while keys are noted. At and after `failed_at`, superseded records may
-    remain, unless it is -1. `reasons` says which objects could not be read.
+    The pass ends at `end_offset`, which moves while keys are noted. From `failed_at` on, unless it is -1, superseded
+    records may remain. `reasons` says why objects could not be read.
     """
 
     def __init__(
@@ -168,11 +165,9 @@ class _Pass:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing has been left out so far."""
         return self.failed_at < 0
 
     def leave_out(self, offset: int) -> None:
-        """Record that superseded records may remain at and after an offset."""
         if self.is_whole:
             self.failed_at = offset
 
@@ -194,9 +189,7 @@ class _Pass:
         return -1
 
     def sweep(self, range_: CompactionRange) -> _Swept:
-        """Rewrite the extents in a range, from the first extent that changes to the last one. Raises
-        ObjectStoreError.
-        """
+        """Rewrite the extents of a range, from the first to the last one that changes. Raises ObjectStoreError."""
         table = ExtentTable.from_columns(range_.extents)
         is_live = live_mask(table, DeadRanges.from_pairs(range_.dead), 0, len(table))
         pieces = list(pieces_in(table, 0, len(table)))
@@ -243,7 +236,6 @@ class _Pass:
         )
 
     def _swept(self, live: LiveRange | None, drops_tombstones: bool) -> LiveRange | None:
-        """Return an extent with the records to drop marked, or None if the extent cannot be read."""
         if live is None:
             return None
         now_ms = self.plan.planned_at_ms
@@ -271,16 +263,12 @@ class _Pass:
         return self.plan.planned_at_ms + self.plan.delete_retention_ms
 
     def _last_failed(self, table: ExtentTable, index: int) -> int:
-        """Return the index of the last extent in the run, starting at `index`, whose objects are known to be
-        damaged.
-        """
+        """Return the index of the last extent, in the run that starts at `index`, with a known damaged object."""
         keys = zip(table.lease_ids[index + 1 :], table.sequences[index + 1 :], strict=True)
         return index + sum(1 for _ in takewhile(self.reasons.__contains__, keys))
 
     def _load(self, pieces: Sequence[Piece]) -> list[LiveRange | None]:
-        """Read and check pieces. Pieces whose objects are missing or damaged are replaced with None. Raises
-        ObjectStoreError.
-        """
+        """Read and check pieces. Missing or damaged ones become None. Raises ObjectStoreError."""
         while True:
             intact = [each for each in pieces if segment_of(each) not in self.reasons]
             try:
@@ -338,8 +326,8 @@ class Cleaner:
     async def run_once(self) -> CleanReport | None:
         """Make one pass over the dirtiest partition. Return None if no partition is worth a pass.
 
-        Raises ControlPlaneUnavailable, NoLeaseError, or ObjectStoreError if the store as a whole failed. The ranges
-        that the pass has already swapped stay swapped.
+        Raises ControlPlaneUnavailable, NoLeaseError, or ObjectStoreError if the store as a whole failed. Ranges that
+        the pass has already swapped stay swapped.
         """
         plan = await self._plan()
         if plan is None:
@@ -405,7 +393,6 @@ class Cleaner:
             at, attempts = swept.next_offset, 0
 
     async def _in_thread(self, work: Callable[[CompactionRange], T], range_: CompactionRange) -> T:
-        """Do the work on a range in a thread, while its hot segments are held."""
         loop = asyncio.get_running_loop()
         async with self._holding(map(self._rewriting.key_of, live_pieces(range_)[1])):
             return await loop.run_in_executor(self._executor, work, range_)
@@ -427,9 +414,7 @@ class Cleaner:
         return answer.range if answer.HasField("range") else None
 
     async def _swap(self, begun: _Pass, swept: _Swept) -> bool:
-        """Write what remains of a range, and swap it in. Return False if the range's extents have changed in the
-        meantime.
-        """
+        """Write what remains of a range, and swap it in. Return False if the range's extents have changed."""
         assert swept.swap is not None
         partition = begun.plan.partition
         segments, (extents,) = await self._rewriting.write([(partition, swept.runs)])

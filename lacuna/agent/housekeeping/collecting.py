@@ -1,9 +1,8 @@
 """Collection: deletes objects that nothing refers to any more.
 
-There are two kinds of such objects. Segments whose extents were all replaced or deleted are deleted after a grace
-period, unless a pin holds them. Segments that were written but never committed are found by listing the prefix of a
-lease that has ended. The control plane chooses the objects to delete. It never chooses an object that is referenced, or
-one whose lease is live.
+Segments whose extents have all been replaced or deleted are deleted after a grace period, unless a pin holds them.
+Segments that were written but never committed are found by listing the prefix of a lease that has ended. The control
+plane chooses the objects. It never chooses one that is referenced or belongs to a live lease.
 """
 
 import asyncio
@@ -39,7 +38,7 @@ SEGMENTS_A_PLAN = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionReport:
-    """The numbers of segments that one collection deleted: segments that were replaced, and segments that were never
+    """How many segments one collection deleted: segments that had been replaced, and segments that had never been
     committed.
 
     `planned` is the number of replaced segments to delete. `failed` counts segments and leases whose deletion failed;
@@ -74,7 +73,7 @@ class Collector:
     async def run_once(self) -> CollectionReport:
         """Get one plan, carry it out and confirm the deletions. Items that failed are left alone for a while.
 
-        Raises ControlPlaneUnavailable, or ObjectStoreError if the store as a whole failed. In this case, the plan is
+        Raises ControlPlaneUnavailable, or ObjectStoreError if the store as a whole failed. In that case, the plan is
         not confirmed, and the control plane returns it again.
         """
         now = asyncio.get_running_loop().time()
@@ -93,7 +92,9 @@ class Collector:
             try:
                 uncommitted += await self._sweep(lease_id)
             except NotDeletedError as error:
-                self.leases_set_aside.add(lease_id, f"the remains of lease {lease_id}", error, now)
+                self.leases_set_aside.add(
+                    lease_id, f"the uncommitted segments of lease {lease_id}", error, now
+                )
                 failures.append(error)
             else:
                 self.leases_set_aside.discard(lease_id)
@@ -112,7 +113,6 @@ class Collector:
     async def _delete(
         self, segments: Sequence[SegmentId]
     ) -> tuple[list[SegmentId], list[ObjectStoreError]]:
-        """Delete replaced segments. Return the segments that were deleted, and the errors for the others."""
         now = asyncio.get_running_loop().time()
         failures = await self._delete_objects(segments)
         gone = []
@@ -127,9 +127,7 @@ class Collector:
         return gone, list(failures.values())
 
     async def _sweep(self, lease_id: int) -> int:
-        """Delete the uncommitted segments of a lease. If some cannot be deleted, raises NotDeletedError once all
-        deletions have been tried.
-        """
+        """Delete the uncommitted segments of a lease. After trying them all, raises NotDeletedError if some remain."""
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(self._executor, self._list, lease_id)
         deleted = 0
@@ -146,7 +144,7 @@ class Collector:
         return deleted
 
     def _list(self, lease_id: int) -> list[SegmentId]:
-        """List the objects of a lease. Objects for its hot segments were put by jobs."""
+        """List the objects of a lease. For a hot lease, these are objects that jobs put for its segments."""
         prefixes = (
             lease_prefix(self._lease.cluster_id, each) for each in (lease_id, hot_lease(lease_id))
         )
@@ -155,7 +153,7 @@ class Collector:
             try:
                 _, segment_id = parse_segment_key(info.key)
             except InvalidPathError:
-                log.warning("%s is not a segment of Lacuna, so it is not deleted", info.key)
+                log.warning("%s is not a Lacuna segment, so it is not deleted", info.key)
                 continue
             found.append(SegmentId(lease_id=segment_id.lease_id, sequence=segment_id.sequence))
         return found
@@ -163,7 +161,6 @@ class Collector:
     async def _delete_objects(
         self, segments: Sequence[SegmentId]
     ) -> Mapping[str, ObjectStoreError]:
-        """Delete the objects of segments, and return the errors for those that remain."""
         if not segments:
             return {}
         keys = [self._key_of(segment) for segment in segments]

@@ -1,9 +1,9 @@
-"""Dead letters: writes records that share groups gave up to the groups' dead-letter queues (KIP-1191).
+"""Dead letters: writes the records that share groups give up to the groups' dead-letter queues (KIP-1191).
 
 The control plane plans the letters, and appends them in the decision that archives the records (verbs/dead_letters.py),
 so a repeated or late write changes nothing. A letter's headers name the record, the group and the reason, as in Kafka,
-and the letter has the record's key and value if the group's config says so. Each source partition is assigned one
-partition of the queue, whose letters are in the order in which the records were given up.
+and the letter includes the record's key and value if the group's config says so. Each source partition has one
+partition of the queue, where its letters are in the order in which the records were given up.
 
 If a record cannot be read for half a minute, or if its letter would be too large for the queue, its letter has no key
 and value.
@@ -52,8 +52,6 @@ _VERSION: Final = 13
 
 
 class _Content(NamedTuple):
-    """The key and the value of a record that is given up."""
-
     key: bytes | None = None
     value: bytes | None = None
 
@@ -65,7 +63,7 @@ _EMPTY: Final = _Content()
 
 @dataclass(slots=True)
 class _Batch:
-    """The letters in one batch, or the reason why there is no batch."""
+    """The letters in one batch, or the reason why they could not be put into a batch."""
 
     letters: DeadLetters
     pending: PendingBatch | None = None
@@ -83,7 +81,7 @@ class Burial:
         self._unread: dict[tuple[str, PartitionKey, int], float] = {}
 
     async def run_once(self) -> bool:
-        """Get a plan and carry it out. Return whether the next plan may have more letters.
+        """Get a plan and carry it out. Return whether the next plan may contain more letters.
 
         Raises ControlPlaneUnavailable, CommandRefused, NoLeaseError or ObjectStoreError, in which case the records are
         still waiting for their letters.
@@ -118,7 +116,7 @@ class Burial:
         return batches
 
     async def _create(self, queue: str) -> bool:
-        """Create a queue, which the next plan uses. Return whether that was possible."""
+        """Create a queue for the next plan to use. Return whether that was possible."""
         topic = CreateTopic(
             name=queue,
             partition_count=self._context.settings.num_partitions,
@@ -133,9 +131,7 @@ class Burial:
         return False
 
     async def _read(self, letters: DeadLetters) -> _Contents | None:
-        """Return the records, or None if the read must be repeated later. Records in a damaged object have neither keys
-        nor values.
-        """
+        """Return the records, without keys and values if an object is damaged, or None to repeat the read later."""
         place = letters.group_id, key_of(letters.partition), letters.first_offset
         view = self._control.partition(*key_of(letters.partition))
         wanted = range(letters.first_offset, letters.end_offset)
@@ -162,7 +158,7 @@ class Burial:
         return contents
 
     async def _bury(self, batches: list[_Batch]) -> bool:
-        """Write the letters as one segment, and commit it. Return whether the segment was committed."""
+        """Write the letters as one segment. Return whether it could be committed."""
         command = await self._written(batches)
         reply = await self._control.call(Command(bury_records=command))
         code = reply.segment_committed.error_code
@@ -217,7 +213,7 @@ class _Writing:
     letters: DeadLetters
 
     def of(self, contents: _Contents) -> Iterator[_Batch]:
-        """Yield one batch, or several if one batch would be too large."""
+        """Yield the letters in one batch, or in several if one would be too large."""
         first, end = self.letters.first_offset, self.letters.end_offset
         copied = contents if self.group.copies else dict.fromkeys(contents, _EMPTY)
         yield from self._batches(first, end, copied)
@@ -240,11 +236,11 @@ class _Writing:
             elif contents[first] != _EMPTY:
                 yield from self._batches(first, end, {first: _EMPTY})
             else:
-                log.error("the dead letter of offset %d cannot be written: %s", first, error)
+                log.error("the dead letter for offset %d cannot be written: %s", first, error)
                 yield _without(letters, _UNWRITABLE)
 
     def _batch(self, offsets: list[int], contents: _Contents) -> PendingBatch:
-        """Return a batch that the queue accepts. Raises RecordsError if it would not accept it."""
+        """Return a batch that the queue accepts. Raises RecordsError if that is impossible."""
         now_ms = self.context.clock.now_ms()
         records = tuple(
             NewRecord(
@@ -264,7 +260,6 @@ class _Writing:
         return pending
 
     def _headers(self, offset: int) -> tuple[tuple[bytes, bytes], ...]:
-        """Return Kafka's headers of a letter."""
         letters = self.letters
         topic = self.context.control.cluster.topics_by_id.get(letters.partition.topic_id)
         about = (

@@ -2,11 +2,11 @@
 
 In topics that are compacted by key, a merge also leaves out records that later records in the same merge supersede.
 
-The control plane plans a merge and checks its result. The agent reads the extents, merges them
-(lacuna.logstore.segments.merge, which jobs use too) and writes one segment for several partitions. If the extents of a
-partition changed in the meantime, only that partition is rejected, and its part of the segment becomes garbage, which
-is collected later. If an object of a partition is missing or damaged, only that partition is skipped. The next plans
-leave out the object and merge the extents before and after it.
+The control plane plans a merge and checks its result. The agent reads the extents, merges them with
+lacuna.logstore.segments.merge, as jobs do, and writes one segment for several partitions. If the extents of a partition
+have changed in the meantime, only that partition is rejected, and its part of the segment becomes garbage. If an object
+of a partition is missing or damaged, only that partition is skipped. The next plans leave out the object and merge the
+extents before and after it.
 """
 
 import asyncio
@@ -61,13 +61,14 @@ class MergeSettings:
     max_bytes: int = setting(
         "merge.max.bytes",
         64 * MEBIBYTE,
-        "The approximate maximum number of live bytes that one merge reads and writes. It holds them in memory twice.",
+        "The approximate maximum number of live bytes in one merge, which holds them in memory twice.",
         least=1,
     )
     small_bytes: int = setting(
         "merge.small.bytes",
         256 << 10,
-        "Extents smaller than this may be merged. An extent that was already merged must be smaller than half of it.",
+        "Extents smaller than this may be merged. An extent that is itself the result of a merge must be smaller "
+        "than half of this.",
     )
     min_extents: int = setting(
         "merge.min.extents",
@@ -91,9 +92,9 @@ class MergeSettings:
 class MergeReport:
     """The result of one merge: counts, and sizes in bytes.
 
-    The `refused` partitions are included in `partitions`. The `failed` partitions are not: some of their objects could
-    not be merged, and `last_failure` describes one of these failures. `bytes_read` includes the bytes between live
-    extents. `superseded` records were left out, because later records in the same merge have the same keys.
+    `partitions` includes the `refused` ones, but not the `failed` ones, which have objects that could not be merged;
+    `last_failure` describes one such failure. `bytes_read` includes the bytes between live extents. `superseded`
+    records were left out, because later records in the same merge have the same keys.
     """
 
     partitions: int = 0
@@ -116,7 +117,7 @@ class MergeReport:
 
 
 class _Planned:
-    """One planned partition, with its extents and the live extents among them."""
+    """A partition in a plan, with all planned extents and the live ones among them."""
 
     def __init__(self, plan: CompactionRange) -> None:
         self.plan = plan
@@ -125,7 +126,7 @@ class _Planned:
 
 @dataclass(frozen=True, slots=True)
 class _Merged:
-    """One planned partition, and the runs into which its live extents were merged."""
+    """A planned partition, and the runs into which its live extents were merged."""
 
     planned: _Planned
     runs: Sequence[MergedRun]
@@ -159,8 +160,7 @@ class Merger:
         self.set_aside: SetAside[SegmentKey] = SetAside("merging")
 
     async def run_once(self) -> MergeReport | None:
-        """Get one plan, merge its extents, and swap them for the result. Return None if there was nothing worth
-        merging.
+        """Get one plan, merge its extents, and swap them for the result. Return None if nothing was worth merging.
 
         Raises ControlPlaneUnavailable, NoLeaseError or ObjectStoreError, in which case nothing has changed.
         """
@@ -207,7 +207,7 @@ class Merger:
         )
 
     def _note(self, merged: Sequence[_Merged], reasons: Mapping[SegmentKey, Exception]) -> None:
-        """Record which segments failed, and which did not."""
+        """Set aside the segments that failed, and take back those that were merged."""
         now = asyncio.get_running_loop().time()
         if len(self.set_aside):
             for each in merged:
@@ -223,7 +223,7 @@ class Merger:
     ) -> tuple[list[_Merged], int, dict[SegmentKey, Exception]]:
         """Merge each partition independently. Return the merged partitions, the bytes read, and the segments' errors.
 
-        All partitions are read together, since those of a plan lie side by side in most objects.
+        All partitions of a plan are read together, since they lie side by side in most objects.
         """
         merged = []
         reasons: dict[SegmentKey, Exception] = {}
@@ -253,7 +253,7 @@ class Merger:
             raise FailedError({segment_of(piece): error for piece in planned.live}) from error
 
     async def _write(self, merged: Sequence[_Merged]) -> SwapExtents:
-        """Write the merged batches, if any. Return the command that swaps them in."""
+        """Write the merged batches, if any, and return the command that swaps them in."""
         segments, extents = await self._rewriting.write(
             [(each.planned.plan.partition, each.runs) for each in merged]
         )
@@ -281,7 +281,7 @@ def without_superseded(
 ) -> Sequence[LiveRange]:
     """Return the ranges without the records that later records below `superseded_to` supersede.
 
-    Keys that the table cannot hold supersede nothing. Raises CorruptSegmentError.
+    Keys that do not fit into the table supersede nothing. Raises CorruptSegmentError.
     """
     checked = [with_true_offsets(live) for live in ranges]
     for live in checked:
@@ -291,7 +291,6 @@ def without_superseded(
 
 
 def segment_with(error: CorruptSegmentError) -> SegmentKey:
-    """Return the segment whose bytes are corrupt."""
     damaged = parse_segment_key(error.key)[1]
     return damaged.lease_id, damaged.sequence
 

@@ -1,4 +1,4 @@
-"""Reads the extents of a plan, and writes what they are rewritten to. Merging and cleaning by key share this code."""
+"""Reads the extents of a plan and writes their replacements, for both merging and cleaning by key."""
 
 import asyncio
 from array import array
@@ -47,9 +47,7 @@ Rewritten: TypeAlias = tuple[TopicPartition, Sequence[MergedRun]]
 
 
 class FailedError(Exception):
-    """Extents could not be read or rewritten. The exception names the objects that caused this, each with the
-    reason.
-    """
+    """Extents could not be read or rewritten. `reasons` names the objects that caused this, each with its error."""
 
     def __init__(self, reasons: Mapping[SegmentKey, Exception]) -> None:
         super().__init__(reasons)
@@ -68,11 +66,10 @@ class Rewriting:
         self._executor = executor
 
     def key_of(self, piece: Piece) -> str:
-        """Return the key of the object that contains a piece."""
         return piece.key(self._lease.cluster_id)
 
     def load(self, pieces: Sequence[Piece]) -> tuple[Sequence[LiveRange], int]:
-        """Read pieces. Adjacent pieces of an object share a read. Return the pieces, and how many bytes were read.
+        """Read pieces, with one read for adjacent pieces of an object. Return the pieces, and how many bytes were read.
 
         Raises FailedError.
         """
@@ -118,7 +115,7 @@ class Rewriting:
     def _outcome(
         self, loaded: Iterable[tuple[int, LiveRange]], failures: Mapping[int, ObjectStoreError]
     ) -> Sequence[LiveRange] | FailedError:
-        """Return the pieces of a group, given with their indexes, or the failures of those that have one."""
+        """Return the pieces of a group in order, or a FailedError if any of them could not be read."""
         ranges = []
         reasons: dict[SegmentKey, Exception] = {}
         for index, live in loaded:
@@ -146,8 +143,8 @@ class Rewriting:
     ) -> tuple[Sequence[SwapSegment], Sequence[Extents | None]]:
         """Write the runs of all partitions as one segment, if there are any.
 
-        Return the segment, and the extents of each partition, which are None if nothing is left of the partition.
-        Raises ObjectStoreError and NoLeaseError.
+        Return the segment, and the extents of each partition, or None if nothing is left of it. Raises ObjectStoreError
+        and NoLeaseError.
         """
         slices = [
             SliceInput(
@@ -180,14 +177,13 @@ class Rewriting:
 
 
 def live_pieces(range_: CompactionRange) -> tuple[ExtentTable, list[Piece]]:
-    """Return all extents in a range, and those among them that were not aborted."""
+    """Return all extents in a range, and the pieces of the live ones."""
     table = ExtentTable.from_columns(range_.extents)
     is_live = live_mask(table, DeadRanges.from_pairs(range_.dead), 0, len(table))
     return table, [*compress(pieces_in(table, 0, len(table)), is_live)]
 
 
 def segment_of(piece: Piece) -> SegmentKey:
-    """Return the segment that contains a piece."""
     return piece.lease_id, piece.sequence
 
 

@@ -60,7 +60,7 @@ class HousekeepingSettings:
 
 @dataclass(slots=True, kw_only=True)
 class HousekeepingMetrics:
-    """Counters, sizes in bytes, and the text and the time of the last failure. The text is "" if there was no failure.
+    """Counters, sizes in bytes, and the text and the time of the last failure. The text is "" if nothing has failed.
 
     `partitions_refused` counts partitions whose extents had changed since the plan was made, and `partitions_failed`
     those with an object that could not be read or merged. `deletions_failed` counts objects that could not be deleted,
@@ -132,7 +132,7 @@ class Housekeeping:
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     async def merge(self) -> None:
-        """Merge until there is nothing worth merging, or until no partition in a plan was merged."""
+        """Merge until nothing is worth merging, or until no partition of a plan could be merged."""
         metrics = self.metrics
         while report := await self.merger.run_once():
             if report.partitions:
@@ -160,7 +160,7 @@ class Housekeeping:
                 return
 
     async def collect(self) -> None:
-        """Collect until a plan has room for more, so that deletion keeps pace with writing."""
+        """Collect until a plan is not full, so that deletion keeps pace with writing."""
         is_full = True
         while is_full:
             report = await self.collector.run_once()
@@ -220,7 +220,7 @@ class Housekeeping:
         self.metrics.last_failure_ms = self._clock.now_ms()
 
     def set_aside(self) -> dict[str, int]:
-        """Return the number of failed items that each task is currently leaving alone."""
+        """Return how many failed items each task is currently leaving alone."""
         collector = self.collector
         left = len(collector.segments_set_aside) + len(collector.leases_set_aside)
         return {

@@ -1,4 +1,4 @@
-"""Items that housekeeping leaves alone for a while after a failure. A failure affects only its own item."""
+"""Items that housekeeping leaves alone for a while after a failure, so that a failure affects only its own item."""
 
 import logging
 from collections.abc import Hashable
@@ -36,14 +36,13 @@ class SetAside(Generic[T]):
         self._items[item] = (now + pause, pause)
         if len(self._items) > _MOST:
             del self._items[next(iter(self._items))]
-        log.error("%s leaves %s alone for %d s: %s", self._job, what, pause, error)
+        log.error("%s will not retry %s for %d s: %s", self._job, what, pause, error)
 
     def discard(self, item: T) -> None:
-        """Record that the job succeeded for an item."""
         self._items.pop(item, None)
 
     def at(self, now: float) -> list[T]:
-        """Return the items that are to be left alone now."""
+        """Return the items to leave alone at the time `now`."""
         old = [item for item, (until, _) in self._items.items() if until + _LONGEST_SECONDS < now]
         for item in old:
             del self._items[item]

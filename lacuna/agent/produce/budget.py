@@ -1,10 +1,9 @@
 """The request budget, which determines how long a flush waits so that PUTs stay within their allowed cost (adr/0070).
 
-The budget is an amount of dollars a month for the whole cluster, of which each agent process has an equal share. The
-share is a token bucket, and each token pays for the PUT of one flush. Tokens accrue evenly, up to a small burst. As a
-result, an idle cluster flushes immediately, and a busy one flushes at even intervals. A full flush never waits for a
-token. It takes a token if there is one, and never leaves a debt, so that the next flush waits for no more than one
-interval.
+The budget, in dollars a month for the whole cluster, is divided equally among the agent processes. A share is a token
+bucket, in which each token pays for the PUT of one flush. Tokens accrue evenly, up to a small burst, so an idle cluster
+flushes immediately, and a busy one at even intervals. A full flush never waits. It takes a token if there is one, and
+leaves no debt, so that the next flush waits for no more than one interval.
 """
 
 import asyncio
@@ -24,9 +23,7 @@ _SHORTEST_SECONDS: Final = 1e-6
 
 
 class Tokens:
-    """A token bucket that fills evenly, by one token every `interval` seconds, up to `burst` tokens. Times are in
-    seconds.
-    """
+    """A bucket that gains one token every `interval` seconds, evenly, up to `burst`. Times are in seconds."""
 
     __slots__ = ("_at", "_burst", "_level", "interval")
 
@@ -37,7 +34,6 @@ class Tokens:
         self._at = now
 
     def level(self, now: float) -> float:
-        """Return the number of tokens."""
         self._level = min(self._burst, self._level + (now - self._at) / self.interval)
         self._at = now
         return self._level
@@ -48,20 +44,18 @@ class Tokens:
         return seconds if seconds > _SHORTEST_SECONDS else 0.0
 
     def take(self, now: float) -> None:
-        """Take a token, or the remaining fraction of one."""
         self._level = max(0.0, self.level(now) - 1.0)
 
     def change(self, interval: float, now: float) -> None:
-        """Change the interval between tokens from now on."""
         self.level(now)
         self.interval = interval
 
 
 class RequestBudget:
-    """One process's share of the cluster's budget. `on_change` is called when the share has changed.
+    """One process's share of the cluster's budget. `on_change` is called when the share changes.
 
     The share follows the number of processes in `cluster` until `close` is called. `waits` and `waited_seconds` count
-    the flushes that waited and the time of their waits.
+    the flushes that have waited and the time of their waits.
     """
 
     def __init__(
@@ -89,11 +83,11 @@ class RequestBudget:
 
     @property
     def share(self) -> float:
-        """The cost in dollars a month of flushes at the current interval."""
+        """What flushes at the current interval cost, in dollars a month."""
         return self._put_dollars * MONTH_SECONDS / self.interval
 
     def level(self) -> float:
-        """Return how many flushes may begin without a wait."""
+        """Return how many flushes may begin without waiting."""
         return self._tokens.level(_now())
 
     def wait(self) -> float:
@@ -114,7 +108,6 @@ class RequestBudget:
             self._waits_since = None
 
     def close(self) -> None:
-        """Stop following the number of processes."""
         self._cluster.remove_listener(self._follow)
 
     def _follow(self) -> None:
@@ -126,15 +119,15 @@ class RequestBudget:
         self._on_change()
 
     def _interval(self) -> float:
-        """Return the interval that the share pays for, or the longest one if the budget is too small."""
+        """Return the interval that the share pays for, or the longest allowed one if the budget is too small."""
         longest = self._settings.longest_flush_wait_ms / 1000
         wanted = (
             self._put_dollars * MONTH_SECONDS * self._processes / self._settings.requests_budget
         )
         if wanted > longest:
             log.warning(
-                "requests.budget is $%d a month, which pays for a flush each %.1f s with %d agent processes: "
-                "a flush never waits longer than %g s, so flushes will cost more; raise the budget or run fewer "
+                "requests.budget ($%d a month) pays for only one flush every %.1f s with %d agent processes, but a "
+                "flush never waits longer than %g s, so flushes will exceed the budget; raise it or run fewer "
                 "processes",
                 self._settings.requests_budget,
                 wanted,

@@ -1,6 +1,6 @@
 """Batches waiting for their flush, in the order of their arrival (S12). Does no I/O.
 
-The server bounds their memory. It stops reading while unanswered requests take `max_agent_bytes`, and a request is not
+The server bounds their memory: it stops reading while unanswered requests take `max_agent_bytes`, and a request is not
 answered before its batches have a verdict.
 """
 
@@ -26,7 +26,7 @@ ProducerKey: TypeAlias = tuple[int, int, PartitionKey]
 
 
 class Verdict(NamedTuple):
-    """The outcome of one batch. Values that it lacks are -1, as in Kafka."""
+    """The outcome of one batch. Values that do not apply are -1, as in Kafka."""
 
     error_code: int
     base_offset: int = -1
@@ -36,7 +36,7 @@ class Verdict(NamedTuple):
 
 
 class RequestTicket:
-    """Counts the batches in one request that have no verdict yet. `done` completes when all batches have a verdict."""
+    """Counts the batches of a request that have no verdict yet. `done` completes when there are none left."""
 
     __slots__ = ("_left", "done")
 
@@ -45,14 +45,14 @@ class RequestTicket:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def count_down(self) -> None:
-        """Record that one more batch is settled."""
+        """Count one batch as settled."""
         self._left -= 1
         if not self._left and not self.done.done():
             self.done.set_result(None)
 
 
 class LateCheck(NamedTuple):
-    """The check of a large batch. `check` takes a long time and runs in a thread, and `refuse` receives its error."""
+    """The check of a large batch. `check` takes so long that it runs in a thread, and `refuse` receives its error."""
 
     check: "Callable[[], PendingBatch]"
     refuse: Callable[[RecordsError], None]
@@ -60,12 +60,12 @@ class LateCheck(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PendingBatch:
-    """One checked batch that is waiting for its verdict. `part` holds its bytes, usually as a view of its request.
+    """A batch that is waiting for its verdict. `part` contains its bytes, usually as a view of its request.
 
     `flags` are the flags of a commit (controlplane/shared/batches.py) without the transactional id. `transactional_id`
-    is the request's if the batch is transactional, else "". `recompression`, if any, must be applied to `part` before
-    the batch is queued. `late_check`, if any, runs before the recompression. Until it has run, only the batch's header
-    has been read.
+    is the request's if the batch is transactional, else "". Before the batch is queued, `late_check` runs if there is
+    one, and `recompression` is then applied to `part` if there is one. Until `late_check` has run, only the batch's
+    header has been read.
     """
 
     key: PartitionKey
@@ -84,7 +84,7 @@ class PendingBatch:
 
     @property
     def producer_key(self) -> ProducerKey:
-        """The key of the producer and partition within which the batch must keep its order."""
+        """The producer and partition within which batches must keep their order."""
         return (self.producer_id, self.producer_epoch, self.key)
 
     def settle(self, verdict: Verdict) -> None:
@@ -106,7 +106,6 @@ class ProduceBuffer:
         return len(self._batches)
 
     def add(self, batches: Iterable[PendingBatch]) -> None:
-        """Append batches to the queue, in order."""
         for batch in batches:
             self._batches.append(batch)
             self.queued_bytes += len(batch.part)
@@ -114,7 +113,7 @@ class ProduceBuffer:
     def take(self, max_bytes: int) -> list[PendingBatch]:
         """Take the batches for the next flush from the front of the queue, at least one if the queue is not empty.
 
-        They have at most `max_bytes` in total, and there are at most MOST_OF_FLUSH of them.
+        Takes at most `max_bytes` in total, and at most MOST_OF_FLUSH batches.
         """
         taken: list[PendingBatch] = []
         size = 0
@@ -139,7 +138,7 @@ class ProduceBuffer:
 
 
 def ordered_producers(batches: Iterable[PendingBatch]) -> set[ProducerKey]:
-    """Return the producer keys of the batches that have a producer id, since clients rely on the order of these."""
+    """Return the producer keys of the batches that have a producer id, since clients rely on their order."""
     return {batch.producer_key for batch in batches if batch.producer_id != NO_PRODUCER_ID}
 
 

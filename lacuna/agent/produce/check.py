@@ -1,6 +1,6 @@
 """Decides which batches may enter the log (S11), based on the form of their records and the topic's configs.
 
-A fault in one batch is an error only for the batch's partition. The other batches in the request are kept.
+A fault in one batch is an error only for the batch's partition. The request's other batches are kept.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,10 +63,10 @@ _CODES: Final[Mapping[KafkaErrorName, int]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
-    """A topic's requirements for produced batches, derived from its configs. `rules_without_zstd` is for versions of
-    Produce that do not allow zstd.
+    """A topic's requirements for produced batches, derived from its configs.
 
-    `compression` is None if batches keep their producer's codec.
+    `compression` is None if batches keep their producer's codec. `rules_without_zstd` is for versions of Produce that
+    do not allow zstd.
     """
 
     rules: ProduceRules
@@ -76,7 +76,7 @@ class TopicRules:
 
     @classmethod
     def of(cls, configs: Mapping[str, str]) -> "TopicRules":
-        """Derive the rules from the configs set on a topic, by name."""
+        """Derive the rules from the configs set on a topic."""
         is_log_append_time = effective(configs, "message.timestamp.type") == "LogAppendTime"
         before_ms = int(effective(configs, "message.timestamp.before.max.ms"))
         after_ms = int(effective(configs, "message.timestamp.after.max.ms"))
@@ -111,7 +111,7 @@ class RulesByTopic:
 
 
 def is_quick(records: memoryview) -> bool:
-    """Whether a batch declares few records, so that its check is short unless it decompresses to many bytes."""
+    """Whether a batch declares so few records that its check is short, unless it decompresses to many bytes."""
     if len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
         return True  # the check rejects it
     return int.from_bytes(records[RECORD_COUNT_AT:HEADER_SIZE]) <= _FEW_RECORDS
@@ -205,7 +205,6 @@ def failed(
     message: str | None = None,
     record_errors: Sequence[BatchIndexAndErrorMessage] = (),
 ) -> PartitionProduceResponse:
-    """Build the answer for a partition whose records were not written."""
     return PartitionProduceResponse(
         partition, error_code, -1, record_errors=record_errors, error_message=message
     )

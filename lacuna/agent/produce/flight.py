@@ -61,12 +61,12 @@ class Flight:
             await self.previous.ended
 
     def send(self) -> None:
-        """Let the next flush send its commit, since the commit of this flush has been sent or never will be."""
+        """Let the next flush send its commit, since this flush has sent its own or never will."""
         if not self.sent.done():
             self.sent.set_result(None)
 
     def hold_next(self) -> None:
-        """Make the next flush wait again, since the commit of this flush was refused and must be sent again."""
+        """Make the next flush wait again, since this flush's commit was refused and must be sent again."""
         self.sent = self.ended.get_loop().create_future()
 
     def end(self) -> None:
@@ -81,7 +81,7 @@ class Flight:
         return 0 if before is None else before.sequence
 
     def has_lease_of_previous(self) -> bool:
-        """Whether the previous flush was written under the same lease. This is also true if that flush has ended."""
+        """Whether the previous flush was written under the same lease. Also true if it has ended."""
         before, own = self._before, self.segment_id
         return not before or not own or lease_of(before.lease_id) == lease_of(own.lease_id)
 
@@ -94,8 +94,7 @@ class Flight:
     def group(self) -> list[SliceInput]:
         """Group the batches by partition, keeping each producer's batches in order.
 
-        The partitions are in the order of their keys, so that the same partitions are adjacent in every object, which
-        helps merging.
+        The partitions are sorted by key, so that the same partitions are adjacent in every object, which helps merging.
         """
         grouped: dict[PartitionKey, list[PendingBatch]] = {}
         for batch in self.batches:
@@ -168,7 +167,6 @@ def commit_command(
 
 
 def _flags(batch: PendingBatch, numbers: dict[str, int]) -> int:
-    """Return the flags of a batch for its commit. `numbers` assigns a number to the batch's transactional id."""
     if not batch.transactional_id:
         return batch.flags
     number = numbers.setdefault(batch.transactional_id, len(numbers) + 1)

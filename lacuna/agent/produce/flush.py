@@ -2,14 +2,13 @@
 
     queue → write_segment → put (threads, several at once) → CommitSegment (in the order of the queue) → verdicts
 
-A small flush becomes a hot segment (hot.py). It is not uploaded with a PUT, and its bytes are sent with its commit. It
+A small flush becomes a hot segment (hot.py). It is not uploaded with a PUT; its bytes are sent with its commit, and it
 does not wait for the request budget.
 
-A flush starts at once if none is in flight. Otherwise, it starts when the current flush ends or when a full flush is
-queued. If the store charges for PUTs, the request budget must also pay for the flush (budget.py), unless
-`flush_interval_ms` is set. A flush that has waited starts even while others are in flight. A hot flush starts while
-others are in flight, but a few milliseconds after the last one, so that the next append to the journal includes it
-(adr/0071).
+A flush starts immediately if none is in flight. Otherwise, it starts when the current flush ends or when a full flush
+is queued. If the store charges for PUTs, the request budget must also pay for the flush (budget.py), unless
+`flush_interval_ms` is set. A flush that has waited for this starts even while others are in flight. So does a hot
+flush, but a few milliseconds after the last one, so that the next append to the journal includes it (adr/0071).
 
 A batch is never committed before one that its producer sent earlier (S12). Commits are sent in the order of the queue,
 without waiting for the answers to earlier ones. Each commit names the one before it, and the control plane refuses it
@@ -65,8 +64,8 @@ from lacuna.logstore.segments.writer import WrittenSegment, write_segment
 
 log = logging.getLogger("lacuna.agent.produce")
 
-# A client writes the requests in one burst about ten microseconds apart. A flush waits for no more than this number of
-# iterations.
+# A client writes the requests of a burst about ten microseconds apart. A flush waits for at most this many iterations
+# of the event loop.
 _MAX_ITERATIONS = 8
 _FIRST_RETRY_SECONDS = 0.05
 #: While other flushes are in flight, a hot flush begins this long after the last one. Most appends to a disk are
@@ -81,12 +80,10 @@ class Lease(HotLease, Protocol):
     """The part of an agent's lease (agent/lease.py) that flushes use."""
 
     def next_segment_id(self, *, is_hot: bool = False) -> SegmentId:
-        """Return a segment id that was never used before. Raises NoLeaseError."""
+        """Return a segment id that has never been used. Raises NoLeaseError."""
         ...
 
-    def report_expired(self, lease_id: int) -> None:
-        """Register again, since a commit under this lease returned LEASE_EXPIRED."""
-        ...
+    def report_expired(self, lease_id: int) -> None: ...
 
 
 class FlushOrderBroken(Exception):
@@ -120,10 +117,9 @@ class FlushMetrics:
     on_flush: Callable[[FlushSeen], None] | None = None
 
 
-#: How long a store must have failed before it is considered failing, so that a single lost request has no effect; and
-#: how long after its last failure it is still considered failing although other segments were written, since a full
-#: disk still accepts small segments.
+#: How long a store must fail before it counts as failing, so that a single lost request has no effect.
 _FAILED_SECONDS: Final = 5.0
+#: How long it still counts as failing after its last failure, since a full disk still accepts small segments.
 _FAILING_SECONDS: Final = 30.0
 
 
@@ -205,7 +201,6 @@ class Flusher:
 
     @property
     def queued_bytes(self) -> int:
-        """The total bytes of the batches waiting for a flush."""
         return self._buffer.queued_bytes
 
     def submit(self, batches: list[PendingBatch]) -> None:
@@ -242,7 +237,6 @@ class Flusher:
         self._executor.shutdown(wait=False)
 
     def _schedule(self) -> None:
-        """Schedule the next flush."""
         is_full = (
             self._buffer.queued_bytes >= self._settings.flush_bytes
             or len(self._buffer) >= MOST_OF_FLUSH
@@ -265,7 +259,7 @@ class Flusher:
             self._beside = loop.call_at(self._beside_at, self._begin_beside)
 
     def _wait(self) -> float:
-        """Return how long, in seconds, the queued batches must wait for others, apart from flushes in flight."""
+        """Return how many seconds the queued batches must wait for more, apart from flushes in flight."""
         if self.hot.takes(self._buffer.queued_bytes):
             return 0.0
         if self.budget is not None:
@@ -298,15 +292,15 @@ class Flusher:
         """Whether a flush may begin while PUTs are under way.
 
         A hot flush may. If it had to wait, the batches that arrive during a slow PUT would become too large for a hot
-        segment, and so would the batches that arrive during the PUT of those batches.
+        segment, and so would those that arrive during their own PUT.
         """
         return not self._puts_now or self.hot.takes(self._buffer.queued_bytes)
 
     def _is_worth_a_flush(self) -> bool:
-        """Whether the queued batches justify a flush now. A small number of batches waits for the current flush to end,
-        or for the time between two hot flushes, together with batches that arrive in the meantime.
+        """Whether the queued batches justify a flush now, which costs a PUT, a commit and two syncs however little it
+        contains.
 
-        However little it contains, a flush costs a PUT, a commit and two syncs.
+        A small number of batches waits for more, until the current flush ends or the next hot flush is due.
         """
         if not self._flights or self._buffer.queued_bytes > SMALL_BYTES:
             return True
@@ -362,7 +356,7 @@ class Flusher:
             put = perf_counter() if on_flush is not None else 0.0
             await flight.turn()
             failure = await self._outcome(flight, written)
-            # If this one failed, the next one must not go on while an earlier one is undecided.
+            # Even if this flush has failed, the next one must wait until all earlier ones are decided.
             await flight.is_first()
         finally:
             if failure is not None:
@@ -398,7 +392,7 @@ class Flusher:
             return MAYBE_PERSISTED
 
     async def _put(self, flight: Flight) -> WrittenSegment | Verdict:
-        """Write the segment, or return a Verdict if that failed."""
+        """Write the segment. Return a Verdict if that failed."""
         try:
             flight.segment_id = self._lease.next_segment_id(is_hot=flight.is_hot)
             write = partial(self._write, flight, flight.segment_id)
@@ -435,7 +429,7 @@ class Flusher:
         return self._store_health.why_not(asyncio.get_running_loop().time())
 
     def _write(self, flight: Flight, segment_id: SegmentId) -> WrittenSegment:
-        """Build the segment with its checksums, and put it. This method blocks, so it usually runs in a thread."""
+        """Build the segment with its checksums, and put it. Blocks, so it usually runs in a thread."""
         written = write_segment(
             self._lease.cluster_id,
             segment_id,
@@ -449,9 +443,7 @@ class Flusher:
         return segment_key(self._lease.cluster_id, segment_id)
 
     async def _commit(self, flight: Flight, written: WrittenSegment) -> Verdict | None:
-        """Commit the batches that have not failed in the meantime, and settle them. Return a Verdict if all batches
-        failed.
-        """
+        """Commit and settle the batches that have not failed by now. Return a Verdict if all have failed."""
         if not flight.has_lease_of_previous():
             # Under another lease, this flush may be accepted although the previous one is refused.
             await flight.is_first()
@@ -488,7 +480,7 @@ class Flusher:
     def _settle(
         self, flight: Flight, batches: list[list[PendingBatch]], reply: SegmentCommitted
     ) -> None:
-        """Settle the batches in a commit, slice by slice, according to the answer to the commit."""
+        """Settle the batches of a commit, slice by slice, according to the reply."""
         answers = BATCH_VERDICT.iter_unpack(reply.batches)
         slices = SLICE_VERDICT.iter_unpack(reply.slices)
         for sent, (refusal, _, log_start_offset) in zip(batches, slices, strict=True):
@@ -515,7 +507,7 @@ class Flusher:
         return await self._commit(flight, written)
 
     async def _commit_cold(self, flight: Flight) -> Verdict | None:
-        """Put a segment that the control plane did not accept as a hot segment, and commit it in its turn."""
+        """Put a segment into the bucket that was refused as a hot segment, and commit it in its turn."""
         flight.is_hot = False
         if self.budget is not None:
             self.budget.take()
@@ -527,9 +519,7 @@ class Flusher:
         return await self._commit(flight, written)
 
     def _heard(self, flight: Flight, batch: PendingBatch, verdict: Verdict) -> Verdict:
-        """Record the outcome of a batch. Return its verdict, or a different verdict if the client may send the batch
-        again.
-        """
+        """Record a batch's outcome. Return its verdict, or a different one if the client may send it again."""
         code = verdict.error_code
         if code == ErrorCode.NONE:
             self._moves.went_on(batch)
@@ -547,8 +537,7 @@ class Flusher:
     ) -> SegmentCommitted | Verdict:
         """Send a commit of these batches, which is idempotent by segment id, until its outcome is known.
 
-        Gives up when the time for the flush has elapsed, or when an earlier flush with batches from these producers has
-        failed.
+        Gives up when the flush's time is up, or when an earlier flush with batches from these producers has failed.
         """
         loop = asyncio.get_running_loop()
         if flight.deadline is None:
@@ -609,7 +598,7 @@ class Flusher:
             batch.settle(verdict)
         for other in self._flights:
             if other is not flight:
-                # It may be committed if this flush is, whose outcome is unknown in this case.
+                # Its commit may succeed if the commit of this flush did, which is unknown.
                 later = MAYBE_PERSISTED if other.sent.done() else NOT_PERSISTED
                 for batch in other.batches:
                     if batch.producer_key in failed:

@@ -1,10 +1,10 @@
 """Gaps: failed batches that have not been sent again yet. Later batches from their producers must wait (S12).
 
-Batches that were queued when a flush failed fail with it, but others may still be on the wire. The control plane
-accepts any first sequence of a producer that it does not know in a partition (S10), so such a late batch could be
-committed before the failed ones, which could then never be committed. The agent holds such a batch back until the
-failed batch has been sent again, or until the control plane reports that the producer continued through another agent.
-Other agents do not know about the gap, a limitation that Kafka also has (docs/protocol.md).
+Batches that are queued when a flush fails fail with it, but others may still be on their way. The control plane accepts
+any first sequence of a producer that it does not know in a partition (S10), so such a late batch could be committed
+before the failed ones, which could then never be committed. The agent holds it back until the failed batch has been
+sent again, or until the control plane reports that the producer continued through another agent. Other agents do not
+know about the gap, a limitation that Kafka also has (docs/protocol.md).
 """
 
 from collections import OrderedDict
@@ -63,13 +63,11 @@ class Gaps:
             self._gaps.popitem(last=False)
 
     def concern(self, batch: PendingBatch) -> bool:
-        """Whether the batch belongs to a producer with a gap in that partition."""
+        """Whether the batch's producer has a gap in that partition."""
         return bool(self._gaps) and batch.producer_key in self._gaps
 
     async def hold_back(self, batches: Iterable[PendingBatch], now: float) -> None:
-        """Settle the batches that must not be committed before a missing batch. The client sends them again after the
-        missing one.
-        """
+        """Settle the batches that must not be committed before a missing one. The client sends them again after it."""
         ahead = [batch for batch in batches if self._is_ahead(batch, now)]
         if not ahead:
             return

@@ -1,9 +1,8 @@
 """Hot flushes: decides which flushes become hot segments, and which of these are also copied to the bucket (adr/0071).
 
 A hot segment has no object in the bucket until it is merged. If an operator restored an older copy of the journal,
-nothing in the bucket would show that records are missing. For this reason, the newest hot segment is put into the
-bucket from time to time, in the background, under its own key. Its footer records how far the journal had advanced
-(adr/0020).
+nothing in the bucket would show that records are missing. From time to time, the newest hot segment is therefore put
+into the bucket, in the background, under its own key. Its footer records how far the journal had advanced (adr/0020).
 """
 
 import asyncio
@@ -42,7 +41,7 @@ class HotLease(Protocol):
     is_journal_shared: bool
 
     async def confirm(self, lease_id: int) -> None:
-        """Make sure that objects that were put under this lease are found if the lease has ended."""
+        """Make sure that objects put under this lease will be collected even if it has ended."""
         ...
 
 
@@ -68,7 +67,7 @@ class HotFlushes:
 
     @property
     def is_journal_as_durable(self) -> bool:
-        """Whether records in the journal are as durable as in the store, once the agent is registered."""
+        """Whether records in the journal are as durable as in the store. Valid once the agent is registered."""
         # A folder is on a disk, as is a journal that is not shared.
         return self._is_folder or self._lease.is_journal_shared
 
@@ -86,15 +85,14 @@ class HotFlushes:
         return asyncio.get_running_loop().time() < self._cold_until
 
     def refused(self) -> None:
-        """Record that the control plane refused a hot segment."""
         self._cold_until = asyncio.get_running_loop().time() + _COLD_SECONDS
 
 
 class HotCopies:
-    """Puts the newest hot segment into the bucket, some seconds after the first one that has no copy.
+    """Puts the newest hot segment into the bucket, some seconds after the first one without a copy.
 
     The live agent processes share one rate, so that their number has little effect on the cost of the copies. If a copy
-    fails, a later segment is put instead, since no particular segment is needed in the bucket.
+    fails, a later segment is put instead, since any recent one serves the purpose.
     """
 
     def __init__(
@@ -105,7 +103,7 @@ class HotCopies:
         executor: Executor,
         settings: ProduceSettings,
     ) -> None:
-        """`bucket` is the store below the encryption layer, where hot segments also are."""
+        """`bucket` is the store below the encryption layer, since hot segments are already encrypted."""
         self._bucket = bucket
         self._cluster = cluster
         self._lease = lease
@@ -120,7 +118,7 @@ class HotCopies:
         self.failed = 0
 
     def committed(self, segment_id: SegmentId, data: bytes) -> None:
-        """Record a hot segment that is durable in the journal."""
+        """Note that a hot segment is durable in the journal, and schedule a copy."""
         self._newest = segment_id, data
         self._schedule()
 

@@ -28,7 +28,7 @@ class Lanes:
         return bool(self._places) and any(lane in self._places for lane in _lanes_of(batch))
 
     def enter(self, place: "Place", batch: PendingBatch) -> None:
-        """Put a request's batch behind the batches that are waiting in its lanes."""
+        """Put a batch behind those waiting in its lanes. `place` stands for all waiting batches of its request."""
         place.batches.append(batch)
         self.waiting += 1
         for lane in _lanes_of(batch):
@@ -39,7 +39,7 @@ class Lanes:
                 place.lanes.append(lane)
 
     def leave(self, place: "Place") -> None:
-        """Release the places that were waiting only for this request."""
+        """Remove a request's batches from their lanes, and let the next in each lane move up."""
         self.waiting -= len(place.batches)
         for lane in place.lanes:
             places = self._places[lane]
@@ -52,7 +52,7 @@ class Lanes:
 
 
 class Place:
-    """The place of one request's waiting batches. `is_behind` counts the lanes in which this place is not the first."""
+    """Stands for the waiting batches of one request. `is_behind` counts the lanes in which they are not first."""
 
     __slots__ = ("_is_first", "batches", "is_behind", "lanes")
 
@@ -63,13 +63,11 @@ class Place:
         self._is_first: asyncio.Future[None] | None = None
 
     def move_up(self) -> None:
-        """Record that the place is now first in one more lane."""
         self.is_behind -= 1
         if not self.is_behind and self._is_first is not None and not self._is_first.done():
             self._is_first.set_result(None)
 
     async def is_first(self) -> None:
-        """Wait until the place is first in all its lanes."""
         if self.is_behind:
             self._is_first = asyncio.get_running_loop().create_future()
             await self._is_first

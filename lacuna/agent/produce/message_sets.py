@@ -1,6 +1,6 @@
 """Handles Produce v0-v2: message sets of magic 0 and 1, which clients before 0.11 produce (S22-S24).
 
-A message set is converted to one batch of magic 2, and is then treated and checked like any other batch. Such producers
+A message set is converted to one batch of magic 2, and is then checked and handled like any other batch. Such producers
 have no producer id and no transactions. All three versions accept sets of both magics and single batches of magic 2,
 since Kafka never checked this. A message that is cut off at the end is dropped, and the answer for a set without
 messages has no offset. v1 adds a throttle time to the answer, and v2 (KIP-32) adds the append time in topics with
@@ -39,9 +39,7 @@ MAX_DECOMPRESSED_BYTES: Final = 16 << 20
 async def produce_message_sets(
     service: ProduceService, request: ProduceRequest, version: int, order: ArrivalOrder
 ) -> ProduceResponse:
-    """Convert the message sets, and produce the converted batches. `order` is the order of the connection's
-    requests.
-    """
+    """Convert the message sets, and produce the batches. `order` is the order of the connection's requests."""
     arrival = order.add()
     try:
         cluster = service.control.cluster
@@ -71,13 +69,11 @@ def _whole(
     outcomes: "list[PartitionProduceData | PartitionProduceResponse]",
     produced: Sequence[PartitionProduceResponse],
 ) -> list[PartitionProduceResponse]:
-    """Return the answers in the order of the request."""
     rest = iter(produced)
     return [next(rest) if isinstance(one, PartitionProduceData) else one for one in outcomes]
 
 
 def _max_batch_bytes(cluster: ClusterView, name: str) -> int | None:
-    """Return max.message.bytes of a topic, or None if the topic does not exist."""
     topic = cluster.topics_by_name.get(name)
     return None if topic is None else int(effective(topic.configs, "max.message.bytes"))
 
@@ -94,7 +90,7 @@ def _convert_all(
 def _convert(
     asked: PartitionProduceData, max_batch_bytes: int
 ) -> PartitionProduceData | PartitionProduceResponse:
-    """Return the partition's data with a batch of magic 2, or an answer with the reason why there is none."""
+    """Return the partition's data with a batch of magic 2, or an answer that says why it could not be converted."""
     records = asked.records
     if records is None or (len(records) > MAGIC_AT and records[MAGIC_AT] == MAGIC):
         return asked

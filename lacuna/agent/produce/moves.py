@@ -2,14 +2,14 @@
 (S12).
 
 Clients change agents when agents join and leave, and not all clients wait for batches that are in flight through the
-old agent. The control plane may then decide about a batch that was sent to this agent before it decides about those. It
-rejects the batch as out of order or, if it does not know the producer in that partition, accepts it as the producer's
-first batch. Either result is fatal to the producer. By the time its client learns of the gap, the missing batch may
-have been acknowledged, so that the client appears to be at fault.
+old agent. The control plane may then decide about a batch sent through this agent first. It rejects the batch as out of
+order or, if it does not know the producer in that partition, accepts it as the producer's first batch. Either result is
+fatal to the producer. By the time its client learns of the gap, the missing batch may have been acknowledged, so that
+the client appears to be at fault.
 
-For this reason, for some time after agents have joined or left, or after this agent was without a session, the first
-batch from a producer in a partition must follow the last batch that the control plane knows. If it does not, the client
-is told to send the batch again, for as long as another agent may retry a commit. Most clients send it again once
+Therefore, for some time after agents have joined or left, or after this agent was without a session, the first batch
+from a producer in a partition must follow the last batch that the control plane knows. If it does not, the client is
+told to send the batch again, for as long as another agent may retry a commit. Most clients send it again once
 everything in flight has been answered, and then the batch does follow. After that time, the client gets the control
 plane's error. A producer id whose window may have expired need not wait as long, since the control plane has most
 likely forgotten that id's batches (adr/0060).
@@ -26,7 +26,7 @@ from lacuna.controlplane.shared.batches import FLAG_FOLLOWS
 # The longest time that clients take to notice a change: metadata.max.age.ms and similar configs are five minutes.
 _HEARING_SECONDS: Final = 300.0
 _MAX_PRODUCERS: Final = 10_000
-# A client that was idle for a day most likely has nothing in flight, since a commit takes less time than this.
+# A client that has been idle for a day most likely has nothing in flight, since a commit takes less time than this.
 _IDLE_SECONDS: Final = 1.0
 
 
@@ -54,7 +54,6 @@ class Moves:
             self._on_cluster()
 
     def close(self) -> None:
-        """Stop listening to changes of the cluster."""
         self._cluster.remove_listener(self._on_cluster)
 
     def mark(self, batches: Iterable[PendingBatch]) -> None:
@@ -73,14 +72,14 @@ class Moves:
                 batch.flags |= FLAG_FOLLOWS
 
     def went_on(self, batch: PendingBatch) -> None:
-        """Record that the batch was committed, so that its producer's next batches need not be checked."""
+        """Stop checking a producer's batches, since one of them has been committed."""
         if self._is_unsettled() and batch.producer_id != NO_PRODUCER_ID:
             if len(self._settled) >= _MAX_PRODUCERS:
                 self._settled.clear()
             self._settled.add(batch.producer_key)
 
     def tell(self, batch: PendingBatch, *, is_known: bool = True) -> None:
-        """Record that the client is told to send the batch again, and until when.
+        """Note that the client is being told to send the batch again, and until when this may be repeated.
 
         `is_known` says that the control plane knows the producer in that partition, or may come to know it.
         """
@@ -96,8 +95,7 @@ class Moves:
         return self._until > 0.0
 
     def _on_cluster(self) -> None:
-        """Start checking producers if agents have joined or left or the session is new, since clients may move at such
-        times.
+        """Start checking producers if agents have joined or left or the session is new, since clients may then move.
 
         The first agent of a cluster, or one that starts before there are topics, takes no clients from another.
         """

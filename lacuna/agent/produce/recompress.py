@@ -1,8 +1,8 @@
-"""compression.type: batches in another codec are recompressed before they are stored, as on a Kafka broker.
+"""compression.type: batches in a different codec are recompressed before they are stored, as on a Kafka broker.
 
 Only the codec is compared, never the level, so a batch with the right codec keeps its bytes. Levels are Kafka's
-numbers. If the compression library lacks a level, the nearest level is used. Recompressing may take seconds (a batch of
-1 MiB may hold 64 MiB of records), so the service does it in a thread.
+numbers. If the compression library lacks a level, the nearest one is used. Recompressing may take seconds (a batch of 1
+MiB may hold 64 MiB of records), so the service does it in a thread.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from lacuna.logstore.records.validate import ProduceRules
 
 
 def compression_of(configs: Mapping[str, str]) -> Compression | None:
-    """Return the compression in which a topic's batches are stored; None if they keep their producer's codec."""
+    """Return the compression in which a topic's batches are stored, or None if they keep their producer's codec."""
     found = stored_compression(configs)
     return None if found is None else Compression.of_kafka(*found)
 

@@ -1,10 +1,9 @@
 """Serves a Produce request from end to end: finds the topics, checks and queues the batches, waits for them, and
 answers (S2, S11).
 
-agent/apis/k00_produce.py uses `ProduceService`. Everything up to the queue happens before the first await, so that
-pipelined requests are queued in the order of their frames. If a request waits for a session, all later requests wait
-behind it. If a batch waits (because of a gap or compression.type), only later batches from the same producer for the
-same partition wait (lanes.py).
+Everything up to the queue happens before the first await, so that pipelined requests are queued in the order of their
+frames. If a request waits for a session, all later requests wait behind it. If a batch waits (because of a gap or
+compression.type), only later batches from the same producer for the same partition wait (lanes.py).
 """
 
 import asyncio
@@ -77,8 +76,9 @@ _RECOMPRESSING_THREADS: Final = 2
 
 @dataclass(slots=True)
 class _Intake:
-    """The outcomes of one request's batches, in the order of the request. Answers may list up to `most_named` further
-    faulty records.
+    """The outcomes of one request's batches, in the order of the request.
+
+    Its answers may list up to `most_named` more faulty records.
     """
 
     request: ProduceRequest
@@ -160,8 +160,8 @@ class ProduceService:
     async def _cluster_is_current(self) -> None:
         """Wait for a session, in the order of the requests.
 
-        Waiting requests are counted, since the lock appears to be free between its release and the next request's turn.
-        A request that arrives at that moment must not overtake the waiting ones.
+        The waiting requests are counted, because the lock looks free for a moment before the next of them takes it, and
+        a request that arrives then must not overtake them.
         """
         self._early_requests += 1
         try:
@@ -171,9 +171,7 @@ class ProduceService:
             self._early_requests -= 1
 
     async def _submit(self, batches: list[PendingBatch]) -> None:
-        """Queue batches immediately, unless one of them needs a thread (for a check or compression) or must wait for
-        another batch (S12).
-        """
+        """Queue batches now, unless one must wait for a check, compression or another batch (S12)."""
         ready: list[PendingBatch] = []
         place = Place()
         for batch in batches:
@@ -195,9 +193,7 @@ class ProduceService:
         )
 
     async def _submit_later(self, place: Place) -> None:
-        """Queue batches after the batches ahead of them. They are recompressed only at that point, since this may take
-        a lot of memory.
-        """
+        """Queue batches after those ahead of them. To save memory, they are recompressed only then."""
         try:
             await place.is_first()
             for batch in place.batches:
@@ -245,9 +241,7 @@ class ProduceService:
             batch.settle(verdict)
 
     async def _join_refused(self, intake: _Intake) -> None:
-        """Let the partitions of rejected batches join their transaction. If that fails, the answer has the resulting
-        error.
-        """
+        """Let the partitions of rejected batches join their transaction. If that fails, answer with its error."""
         transactional_id = intake.request.transactional_id or ""
         code = await join_all(self.control, transactional_id, list(intake.joins.values()))
         if not code:
@@ -274,8 +268,8 @@ class ProduceService:
             return failed(asked.index_, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if source := known.configs.get(MIRROR_SOURCE):
             message = (
-                f"Cannot append to topic {known.name}, which mirrors {source}: `lacuna import promote "
-                f"{known.name}` ends that."
+                f"Cannot append to topic {known.name}, which mirrors {source}: run `lacuna import promote "
+                f"{known.name}` to end the mirroring."
             )
             return failed(asked.index_, ErrorCode.POLICY_VIOLATION, message)
         records = asked.records if asked.records is not None else _NOTHING
@@ -334,7 +328,7 @@ class ProduceService:
 
 
 def _refuse_unknown(topic: TopicProduceData, partition: int) -> PartitionProduceResponse:
-    """Return the answer for a partition of a topic that producers cannot write to, or that does not exist."""
+    """Return the answer for a partition that does not exist or that producers cannot write to."""
     internal = INTERNAL_BY_NAME.get(topic.name) or internal_by_id(topic.topic_id)
     if internal is not None:
         message = f"Cannot append to internal topic {internal.name}: {READ_ONLY}."
@@ -344,7 +338,6 @@ def _refuse_unknown(topic: TopicProduceData, partition: int) -> PartitionProduce
 
 
 def refuse(request: ProduceRequest, error_code: int) -> ProduceResponse:
-    """Answer every partition of a request with the same error."""
     return ProduceResponse(
         [
             TopicProduceResponse(
@@ -360,7 +353,6 @@ def refuse(request: ProduceRequest, error_code: int) -> ProduceResponse:
 async def _answer(
     request: ProduceRequest, version: int, outcomes: list[PendingBatch | PartitionProduceResponse]
 ) -> ProduceResponse:
-    """Build the answer in the order of the request. A large answer is built in steps."""
     topics: list[TopicProduceResponse] = []
     count = 0
     for topic in request.topic_data:

@@ -33,7 +33,7 @@ class ProduceSettings:
     flush_bytes: int = setting(
         "produce.flush.bytes",
         8 * MEBIBYTE,
-        "A flush that has this many bytes does not wait.",
+        "A flush that has reached this many bytes does not wait.",
         least=1,
     )
     hot_bytes: int = setting(

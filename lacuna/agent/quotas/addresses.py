@@ -1,7 +1,7 @@
 """Bounds the connections from one address: the number of open ones, and the number of new ones per second (KIP-612).
 
-As in Kafka, both bounds apply to each agent. A connection that arrives too early is not rejected, but waits to be
-served.
+As in Kafka, both bounds apply to each agent. A connection that exceeds the rate is not rejected, but has to wait before
+it is served.
 """
 
 from collections import Counter, OrderedDict
@@ -46,7 +46,6 @@ class Addresses:
         return min(LONGEST_SECONDS, delay)
 
     def closed(self, address: str) -> None:
-        """Stop counting a connection."""
         self._open[address] -= 1
         if not self._open[address]:
             del self._open[address]

@@ -1,6 +1,4 @@
-"""Finds the quota that applies to a client. Kafka's eight levels are searched from the most specific to the least
-specific.
-"""
+"""Finds the quota that applies to a client, by searching Kafka's eight levels from the most to the least specific."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -25,7 +23,7 @@ _MOST_CHARACTERS: Final = 256
 
 
 class Limit(NamedTuple):
-    """A quota per second, and the key under which use of the quota is counted."""
+    """A quota per second, and the key under which its use is counted."""
 
     entity: Entity
     rate: float
@@ -41,7 +39,6 @@ class Limits:
 
     @property
     def are_any(self) -> bool:
-        """Whether there are quotas at all."""
         return bool(self._security.quotas)
 
     def find(self, key: str, user: str, client_id: str) -> Limit | None:
@@ -60,7 +57,7 @@ class Limits:
         return found
 
     def of_ip(self, ip: str) -> float | None:
-        """Return the connections per second that an address may open, or None."""
+        """Return how many connections per second an address may open, or None if there is no limit."""
         for name in (plain_host(ip), None):
             values = self._security.quotas.get(((_IP, name),), {})
             if CONNECTIONS in values:

@@ -1,4 +1,4 @@
-"""The changes that a request makes to topics, for the quota on such changes (KIP-599)."""
+"""How APIs change topics, for the quota on such changes (KIP-599)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,11 +15,10 @@ Sizes: TypeAlias = Mapping[str | bytes, int]
 class Mutation:
     """How the requests of an API change topics.
 
-    - `first_strict`: the first version in which a request is refused rather than delayed while its client exceeds the
-      quota.
+    - `first_strict`: the first version in which a request over the quota is refused rather than delayed.
     - `sizes` returns what a request would change, and `results` names the field of the answer with the results.
-    - `creates`: whether the API creates topics. If a request does not set the partition count, the cluster determines
-      how many partitions a new topic has.
+    - `creates`: whether the API creates topics. If a request does not set the partition count of a topic, the cluster's
+      default applies.
     """
 
     first_strict: int

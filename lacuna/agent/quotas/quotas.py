@@ -1,4 +1,4 @@
-"""Counts how much clients use their quotas, and returns how long they must wait.
+"""Counts how much clients use their quotas, and determines how long they must wait.
 
 A quota is a bucket that fills at its rate, up to the amount for one second. A client's use is subtracted afterwards, so
 the bucket's level may fall below zero. While it is below zero, no request that would use more is served for any client
@@ -14,14 +14,14 @@ from lacuna.controlplane.shared.security import Entity, Security
 
 #: The share that is assumed before the control plane has assigned this agent's share.
 FIRST_SHARE: Final = 0.25
-#: A client waits longer than this only if it would have to do so even if this agent's share were the whole quota, since
-#: shares may grow. It still owes the rest afterwards.
+#: The longest wait, unless it would be longer even if this agent's share were the whole quota, since shares may grow.
+#: The client still owes the rest afterwards.
 LONGEST_SECONDS: Final = 10.0
 #: Kafka's bound for request_percentage: use beyond one second's worth is forgiven.
 _DEEPEST_SECONDS: Final = {REQUESTS: 1.0}
 #: The shortest wait that an answer can express; shorter ones are ignored.
 _SHORTEST_SECONDS: Final = 0.001
-#: A bucket that was unused for this long is dropped once it is full.
+#: A bucket that has been unused for this long is dropped once it is full.
 _IDLE_SECONDS: Final = 5.0
 _MOST_BUCKETS: Final = 10_000
 
@@ -38,7 +38,7 @@ class Bucket:
         share: float = FIRST_SHARE,
         deepest_seconds: float | None = None,
     ) -> None:
-        """If `deepest_seconds` is not None, the debt is limited to the amount for that time."""
+        """If `deepest_seconds` is given, the debt is limited to the amount for that time."""
         self.rate = rate
         self._deepest = deepest_seconds
         self.share = share
@@ -50,7 +50,7 @@ class Bucket:
         self._used_at = now
 
     def spend(self, amount: float, now: float) -> float:
-        """Subtract the use, and return the time in seconds until the bucket is above zero again."""
+        """Subtract `amount`, and return the time in seconds until the level is above zero again."""
         self.used += amount
         self._used_at = now
         self._fill(now)
@@ -60,7 +60,7 @@ class Bucket:
         return self.delay(now)
 
     def delay(self, now: float) -> float:
-        """Return the time in seconds until the bucket is above zero, or 0 if it is now.
+        """Return the time in seconds until the level is above zero, or 0 if it is now.
 
         This is an estimate, since shares change. A client that comes back too early is told to wait again.
         """
@@ -78,7 +78,7 @@ class Bucket:
         return self._used_at < now - _IDLE_SECONDS and self._level >= self.rate * self.share
 
     def reported(self) -> None:
-        """Restart counting use and waits, since they have been reported."""
+        """Restart counting use and waits after they have been reported."""
         self.used = 0.0
         self.was_short = False
 
@@ -97,7 +97,6 @@ class Quotas:
 
     @property
     def are_any(self) -> bool:
-        """Whether there are quotas at all. Without quotas, nothing is counted."""
         return self.limits.are_any
 
     def spend(self, key: str, user: str, client_id: str, amount: float, now: float) -> float:
@@ -106,9 +105,7 @@ class Quotas:
         return 0.0 if limit is None else self._bucket(key, limit, now).spend(amount, now)
 
     def delay(self, key: str, user: str, client_id: str, now: float) -> float:
-        """Return how long a client must wait, in seconds, before it may use more of the quota, or 0 if it may do so
-        now.
-        """
+        """Return how long a client must wait, in seconds, before it may use more of the quota `key`."""
         limit = self.limits.find(key, user, client_id)
         return 0.0 if limit is None else self._bucket(key, limit, now).delay(now)
 

@@ -32,7 +32,6 @@ class QuotaSharing:
         self._task = asyncio.get_running_loop().create_task(self._share(), name="quotas")
 
     async def stop(self) -> None:
-        """Request no more shares."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))
@@ -59,7 +58,7 @@ class QuotaSharing:
             reply = (await self._control.call(command)).quotas_shared
         except (ControlPlaneUnavailable, CommandRefused) as error:
             # Other agents may take over this agent's shares, so little is granted until there is an answer.
-            log.debug("the shares of quotas could not be updated: %s", error)
+            log.debug("this agent's shares of the quotas could not be updated: %s", error)
             for _, bucket in asked:
                 bucket.share = min(bucket.share, FIRST_SHARE)
             return

@@ -1,8 +1,8 @@
 """Throttles requests: measures their use, and tells clients how long to wait (KIP-219).
 
-An answer is sent immediately and says how long the client must wait. In the meantime, no further request on the same
-connection is served, nor any request on another connection that is counted under the same key. Clients that have not
-authenticated are not counted, since the name and client id that they give may belong to another client.
+An answer is sent immediately and says how long the client must wait. In the meantime, no more requests are served on
+that connection, nor on any other connection that is counted under the same key. Clients that have not authenticated are
+not counted, since the name and client id that they give may belong to a different client.
 """
 
 import math
@@ -20,7 +20,7 @@ _PERCENT: Final = 100.0
 
 
 def is_counted(peer: Peer, quota: str | None) -> bool:
-    """Return whether a request of an API with this `Api.quota` uses quotas, once its client has authenticated."""
+    """Return whether a request counts. It does if its API uses a quota and its client has authenticated."""
     return quota is not None and peer.session.has_authenticated
 
 
@@ -36,9 +36,7 @@ def owed(quotas: Quotas, peer: Peer, quota: str | None, now: float) -> float:
 def spend_bytes(
     quotas: Quotas, peer: Peer, quota: str | None, size: int, body: Sequence[Buffer], now: float
 ) -> float:
-    """Count the bytes of a request or its answer if the quota counts them, and return how long the client must wait, in
-    seconds.
-    """
+    """Count the bytes of a request or its answer if the quota covers them. Return the client's wait in seconds."""
     if quota == PRODUCED:
         used = size
     elif quota == CONSUMED:

@@ -42,7 +42,7 @@ class UnknownSubject(Exception):
 
 
 class Access:
-    """Creates the session of each connection. Checks its settings when it is created, and raises UserError."""
+    """Creates the session of each connection. Raises UserError for invalid settings."""
 
     def __init__(
         self,
@@ -52,9 +52,7 @@ class Access:
         clock: WallClock,
         peers: PeerIdentity | None = None,
     ) -> None:
-        """`peers` authenticates agents to each other. Without it, no other agent can connect to a listener
-        with SASL.
-        """
+        """`peers` authenticates agents to each other. Without it, no agent can connect to a listener with SASL."""
         self.settings = settings
         self.peers = peers
         self._first = listeners[0]
@@ -81,8 +79,8 @@ class Access:
         encrypted = [str(each) for each in listeners if each.protocol.has_tls]
         if encrypted and not self.settings.names_certificate():
             raise UserError(
-                f"{encrypted[0]} needs a certificate: name its PEM files with --tls-cert and --tls-key, or a PKCS#12 "
-                "file in ssl.keystore.location"
+                f"{encrypted[0]} needs a certificate: specify its PEM files with --tls-cert and --tls-key, or a "
+                "PKCS#12 file with ssl.keystore.location"
             )
         if (given := self.settings.of_tls()) and not encrypted:
             raise UserError(
@@ -96,7 +94,7 @@ class Access:
         has_sasl = any(each.protocol.has_sasl for each in listeners)
         if self.settings.names_issuer() and not (has_sasl and _OAUTHBEARER in wanted):
             raise UserError(
-                "settings of OAUTHBEARER are given, but it is not in use: add it to "
+                "OAUTHBEARER settings are given, but OAUTHBEARER is not in use: add it to "
                 "sasl.enabled.mechanisms, and add a listener with SASL"
             )
         if not has_sasl and (given := self.settings.of_sasl()):
@@ -134,26 +132,21 @@ class Access:
         return b"" if self.peers is None else self.peers.secret
 
     def check_users(self) -> None:
-        """Raise UserError if no client could log in, not even to add users. The control plane's users must be known by
-        then.
-        """
+        """Raise UserError if no client could log in, even to add users. The control plane's users must be known."""
         is_open = any(not each.protocol.has_sasl for each in self._listeners)
         if is_open or self._users is None or self._users or _OAUTHBEARER in self._mechanisms:
             return
         raise UserError(
-            f"{self._first} asks for a user and a password, but there are no users, so no client "
-            "could log in: name a file of the first users with --users-file, with lines such as "
+            f"{self._first} requires a user and a password, but there are no users, so no client "
+            "could log in: specify a file of initial users with --users-file, with lines such as "
             'admin = "file:/run/secrets/admin"'
         )
 
     def is_of_file(self, user: str) -> bool:
-        """Return whether a user is in the users file."""
         return self._users is not None and self._users.is_of_file(user)
 
     def to_peers(self, now: float) -> ClientSecurity:
-        """Return how this agent connects to others at `now` (loop time). It assumes that their first listeners match
-        its own.
-        """
+        """Return how to connect to other agents at `now` (loop time), if their first listener is like this one's."""
         protocol = self._first.protocol
         return ClientSecurity(
             protocol=protocol.value,
@@ -168,7 +161,7 @@ class Access:
             if settings.oauth_jwks:
                 raise UserError(
                     "sasl.oauthbearer.unsecured accepts unsigned tokens, but "
-                    "sasl.oauthbearer.jwks.endpoint.url names keys to check signatures with: set "
+                    "sasl.oauthbearer.jwks.endpoint.url names keys for checking signatures: set "
                     "only one of them"
                 )
             log.warning(
@@ -191,14 +184,12 @@ class Access:
         return JwtValidator(claims, keys)
 
     def warn(self) -> None:
-        """Warn about each listener that anyone can use without authentication, or whose traffic others can read."""
+        """Warn about each listener that clients can use without authentication, or whose traffic others can read."""
         for listener in self._listeners:
             _warn_of(listener, self.settings)
 
     def session(self, listener: Listener, certificate: bytes | None = None) -> Authentication:
-        """Return the session for a new connection. `certificate` is the client's certificate in DER. Raises
-        UnknownSubject.
-        """
+        """Return the session for a new connection. `certificate` is in DER. Raises UnknownSubject."""
         principal = ANONYMOUS
         if certificate is not None and not listener.protocol.has_sasl:
             principal = self._of_certificate(certificate)
@@ -225,7 +216,7 @@ _OPEN_TO_ALL: Final = (
 
 
 def _warn_of(listener: Listener, settings: SecuritySettings) -> None:
-    """Warn if anyone can connect without authentication, or if others can read the traffic."""
+    """Warn if clients can connect without authentication, or if others can read the traffic."""
     if listener.is_loopback:
         return
     asks = listener.protocol.has_sasl or (

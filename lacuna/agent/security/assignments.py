@@ -1,9 +1,9 @@
-"""Assignments of which consumer group members (KIP-848) know only a part, since they may not describe all topics.
+"""Assignments that members of consumer groups (KIP-848) see only in part, since they may not describe all topics.
 
-The control plane sends a member its assignment when the assignment changes, but not when an ACL changes. For this
-reason, the agent remembers the whole assignment, and sends it again once ACLs let the member see a different part. The
-remembered assignment matches the member's, since each change passes through this agent, and changes that were made
-through other agents are sent again when the member comes back (adr/0016).
+The control plane sends a member its assignment when the assignment changes, but not when an ACL changes. The agent
+therefore remembers the whole assignment, and sends it again once ACLs let the member see a different part. What it
+remembers is up to date, since each change passes through this agent, and changes made through other agents are sent
+again when the member comes back (adr/0016).
 """
 
 from collections import OrderedDict
@@ -29,7 +29,7 @@ class _Kept(NamedTuple):
 
 
 class CutAssignments:
-    """The remembered assignments of the most recent members. Other members wait until their assignment next changes."""
+    """The whole assignments of the most recent members. Other members wait until their assignment next changes."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[_Member, _Kept] = OrderedDict()
@@ -42,9 +42,10 @@ class CutAssignments:
         may_see: Callable[[TopicPartitions], bool],
         whose: Hashable,
     ) -> Assignment | None:
-        """Return the visible part of a member's assignment. As with `whole`, None means that nothing is new.
+        """Return the visible part of a member's assignment. Both in `whole` and in the result, None means that nothing
+        is new.
 
-        `whose` does not change as long as the results of `may_see` do not change.
+        `whose` must change whenever the results of `may_see` may change.
         """
         told = None
         if whole is None:

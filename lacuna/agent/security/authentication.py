@@ -30,7 +30,7 @@ _SHORTEST_MS: Final = 1000
 
 
 class NotNow(Exception):
-    """SASL is not possible now, because the listener does not use SASL or the client has already authenticated."""
+    """The listener does not use SASL, or the client has already authenticated."""
 
 
 class UnsupportedMechanism(Exception):
@@ -38,8 +38,6 @@ class UnsupportedMechanism(Exception):
 
 
 class Authentication:
-    """The authentication of one connection."""
-
     __slots__ = (
         "_clock",
         "_exchange",
@@ -65,9 +63,7 @@ class Authentication:
         longest_ms: int = 0,
         principal: Principal = ANONYMOUS,
     ) -> None:
-        """`principal` comes from a client certificate. `longest_ms` is connections.max.reauth.ms, where 0 means no
-        bound.
-        """
+        """`principal` is from a client certificate. `longest_ms` is connections.max.reauth.ms; 0 means no limit."""
         self.listener = listener
         self.principal = principal
         self._clock = clock
@@ -81,7 +77,7 @@ class Authentication:
         self.sends_tokens = False
         #: The mechanism that the client chose last, or "".
         self.mechanism = ""
-        #: Whether it authenticated with a delegation token.
+        #: Whether the client authenticated with a delegation token.
         self.is_token = False
         #: Until when (wall clock, ms) requests are served, or None.
         self.expiry_ms: int | None = None
@@ -91,7 +87,7 @@ class Authentication:
         self.is_over = False
 
     def admits(self, api_key: int) -> bool:
-        """Return whether a request may be served. Call this method only if `is_open` is false."""
+        """Return whether a request may be served while `is_open` is false."""
         if api_key in _TO_AUTHENTICATE:
             return True
         return self.has_authenticated and not self.has_expired
@@ -109,8 +105,9 @@ class Authentication:
         return self.expiry_ms is not None and self._clock.now_ms() >= self.expiry_ms
 
     def choose(self, mechanism: str, *, sends_tokens: bool) -> None:
-        """Begin an exchange. `sends_tokens` says that the client's tokens come without headers. Raises NotNow and
-        UnsupportedMechanism.
+        """Begin an exchange. `sends_tokens` says that the client sends its tokens without request headers.
+
+        Raises NotNow and UnsupportedMechanism.
         """
         if not self.listener.protocol.has_sasl or not self._may_begin():
             raise NotNow
@@ -135,8 +132,8 @@ class Authentication:
         return self.expiry_ms is not None and self._clock.now_ms() >= self._since_ms + _SHORTEST_MS
 
     async def authenticate(self, token: bytes) -> tuple[Answer, int]:
-        """Process the client's next token. Return the answer, and how long the session lasts from now (ms), where 0
-        means unlimited.
+        """Process the client's next token. Return the answer, and how long the session then lasts (ms), where 0 means
+        no limit.
 
         Raises NotNow, and AuthenticationFailed, which ends the connection.
         """
@@ -154,7 +151,7 @@ class Authentication:
             raise
 
     def abandon(self) -> None:
-        """Drop the exchange that has begun, since it failed or the client has left."""
+        """Drop the current exchange, because it failed or the client has left."""
         self.is_over = True
         self._exchange = None  # the client's message may be large
 

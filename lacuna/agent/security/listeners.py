@@ -1,7 +1,8 @@
 """Listeners: where an agent accepts clients, and how clients authenticate there, in Kafka's syntax.
 
-listeners                        PLAINTEXT://127.0.0.1:9092,EXTERNAL://0.0.0.0:9093 advertised.listeners
-EXTERNAL://kafka.example.com:9093 listener.security.protocol.map   EXTERNAL:SASL_SSL
+listeners                        PLAINTEXT://127.0.0.1:9092,EXTERNAL://0.0.0.0:9093
+advertised.listeners             EXTERNAL://kafka.example.com:9093
+listener.security.protocol.map   EXTERNAL:SASL_SSL
 """
 
 import re
@@ -20,7 +21,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
 class Protocol(Enum):
-    """How the connections of a listener are protected, and how its clients authenticate."""
+    """How a listener's connections are protected, and how its clients authenticate."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -29,20 +30,16 @@ class Protocol(Enum):
 
     @property
     def has_tls(self) -> bool:
-        """Whether connections are encrypted."""
         return self in (Protocol.SSL, Protocol.SASL_SSL)
 
     @property
     def has_sasl(self) -> bool:
-        """Whether clients authenticate by SASL."""
         return self in (Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL)
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """An address to listen on, where port 0 picks a free port. If there is no advertised address, clients use this
-    address.
-    """
+    """An address to listen on; port 0 picks a free port. Clients use it unless an advertised address is given."""
 
     name: str = DEFAULT_NAME
     protocol: Protocol = Protocol.PLAINTEXT
@@ -68,7 +65,6 @@ class Listener:
             return not self.host.strip("0.")
 
     def __str__(self) -> str:
-        """Return NAME://HOST:PORT."""
         return f"{self.name}://{join_address(self.host, self.port)}"
 
 
@@ -104,10 +100,9 @@ def parse_listeners(
 
 
 def _entry(text: str) -> tuple[str, str, int]:
-    """Return (name, host, port) of NAME://HOST:PORT or HOST:PORT."""
     name, separator, address = text.strip().rpartition("://")
     if separator and not _NAME.fullmatch(name):
-        raise UserError(f"{text.strip()!r} is not a listener: write NAME://HOST:PORT")
+        raise UserError(f"{text.strip()!r} is not a listener: use the form NAME://HOST:PORT")
     return (name.upper() if separator else DEFAULT_NAME, *parse_address(address))
 
 

@@ -19,7 +19,7 @@ class _Rule(NamedTuple):
 
 
 class PrincipalRules:
-    """Rules that are tried in order. DEFAULT and an empty list stand for the subject's distinguished name itself."""
+    """Rules that are tried in order. DEFAULT or an empty list keeps the subject's distinguished name."""
 
     def __init__(self, text: str) -> None:
         """Raises MappingRulesError."""
@@ -30,8 +30,8 @@ class PrincipalRules:
             match = _RULE.match(text, position)
             if match is None or match.end() == position:
                 raise MappingRulesError(
-                    f"ssl.principal.mapping.rules cannot be parsed from {text[position:][:60]!r} "
-                    "on: write RULE:pattern/replacement/[L|U] or DEFAULT, separated by commas"
+                    f"ssl.principal.mapping.rules cannot be parsed at {text[position:][:60]!r}: "
+                    "specify RULE:pattern/replacement/[L|U] or DEFAULT, separated by commas"
                 )
             self._rules.append(None if match["default"] else self._rule(match))
             position = match.end()
@@ -60,9 +60,7 @@ class PrincipalRules:
 
 
 def _filled_in(template: str, match: "re.Match[str]") -> str:
-    """Fill in a replacement in the syntax of Java's regular expressions, in which $1 is a group and a backslash escapes
-    a character.
-    """
+    """Expand a replacement as in Java, where $1 is a group and a backslash escapes a character."""
 
     def part(found: "re.Match[str]") -> str:
         if found["escaped"] is not None:

@@ -2,7 +2,7 @@
 
 They use SCRAM, with a password derived from the secret that the control plane sends only to agents. There is therefore
 nothing to configure, and agents never send the secret or the password to each other. Each leader has a new secret. An
-agent that is cut off while the leader changes has an earlier secret, which the other agents accept for a while.
+agent that is cut off while the leader changes keeps the old secret, which the other agents accept for a while.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from lacuna.base.sasl import Credentials, scram_exchange
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.principal import Principal
 
-#: Another agent of the cluster. No user can be one, since users have another type.
+#: The principal of the other agents. No user can have it, since users have a different principal type.
 PEER: Final = Principal("Agent", "peer")
 #: The mechanism is enabled wherever there is SASL, and is not announced to clients.
 PEER_MECHANISM: Final = "LACUNA-PEER"
@@ -25,8 +25,6 @@ _MOST_SECRETS: Final = 3
 
 
 class _Known:
-    """The values derived from a secret."""
-
     __slots__ = ("name", "password", "verifier")
 
     def __init__(self, secret: bytes) -> None:
@@ -63,14 +61,14 @@ class PeerIdentity:
         return next(reversed(self._known), b"")
 
     async def find(self, name: str, _mechanism: int) -> tuple[Verifier, Authenticated] | None:
-        """Return how to verify another agent that uses the secret with this name, and that agent's identity."""
+        """Return the verifier and the identity of an agent that uses the secret with this name, if accepted."""
         for known in self._known.values():
             if known.name == name:
                 return known.verifier, Authenticated(PEER)
         return None
 
     def credentials(self) -> Credentials | None:
-        """Return how this agent authenticates, or None before the control plane has sent a secret."""
+        """Return this agent's credentials, or None before the control plane has sent a secret."""
         if not self._known:
             return None
         known = next(reversed(self._known.values()))

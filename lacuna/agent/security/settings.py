@@ -1,6 +1,4 @@
-"""Security settings of an agent. The keys are Kafka's, or librdkafka's for the PEM files for which Kafka has no
-names.
-"""
+"""Security settings of an agent. The keys are Kafka's, or librdkafka's for PEM files, for which Kafka has no names."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +10,6 @@ _REFERENCE: Final = "A reference: file:PATH, env:NAME or command:LINE."
 
 
 def listed(text: str) -> list[str]:
-    """Return the comma-separated values of a setting."""
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
@@ -23,13 +20,15 @@ class SecuritySettings(AuthorizerSettings):
     protocols: str = setting(
         "listener.security.protocol.map",
         "",
-        "The security protocols of listeners with other names, such as EXTERNAL:SASL_SSL,INTERNAL:PLAINTEXT.",
+        "The security protocols of listeners that are not named after one, such as "
+        "EXTERNAL:SASL_SSL,INTERNAL:PLAINTEXT.",
     )
     certificate: str = setting(
         "ssl.certificate.location",
         "",
-        "PEM file with the certificate of TLS listeners and the chain to its authority. Of several files, separated "
-        "by commas, the agent uses the one whose name the client requests (SNI), or the first.",
+        "PEM file with the certificate of TLS listeners and the chain to its authority. If several files are "
+        "given, separated by commas, the agent uses the certificate for the name that the client requests (SNI), "
+        "or else the first.",
         option="--tls-cert",
         metavar="FILE",
         panel="Clients",
@@ -78,7 +77,7 @@ class SecuritySettings(AuthorizerSettings):
     mapping_rules: str = setting(
         "ssl.principal.mapping.rules",
         "DEFAULT",
-        "Rules that derive a principal's name from the subject of a client's certificate (KIP-371).",
+        "Rules for deriving a principal's name from the subject of a client's certificate (KIP-371).",
     )
     mechanisms: str = setting(
         "sasl.enabled.mechanisms",
@@ -88,8 +87,8 @@ class SecuritySettings(AuthorizerSettings):
     users_file: str = setting(
         "sasl.users.file",
         "",
-        'TOML file of the first users, who exist before any client can add others, each as NAME = "file:PATH", a '
-        "reference to a password.",
+        "TOML file of the initial users, who exist before any client can add others. Each is specified as NAME = "
+        '"file:PATH", a reference to a password.',
         option="--users-file",
         metavar="FILE",
         panel="Clients",
@@ -126,12 +125,12 @@ class SecuritySettings(AuthorizerSettings):
     oauth_jwks: str = setting(
         "sasl.oauthbearer.jwks.endpoint.url",
         "",
-        "URL of the keys that verify OAUTHBEARER tokens, which is a JWK set at https:// or file://.",
+        "URL (https:// or file://) of the JWK set whose keys verify OAUTHBEARER tokens.",
     )
     oauth_refresh_ms: int = setting(
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
         3_600_000,
-        "How often the agent reads these keys again. A token with an unknown key triggers an immediate read.",
+        "How often the agent rereads these keys. A token with an unknown key triggers an immediate read.",
         least=1000,
     )
     oauth_issuer: str = setting(
@@ -151,7 +150,7 @@ class SecuritySettings(AuthorizerSettings):
         most=3600,
     )
     oauth_scope: str = setting(
-        "sasl.oauthbearer.scope.claim.name", "scope", "The claim that has the scopes of a token."
+        "sasl.oauthbearer.scope.claim.name", "scope", "The claim that contains a token's scopes."
     )
     oauth_scopes: str = setting(
         "sasl.oauthbearer.required.scopes",
@@ -161,7 +160,7 @@ class SecuritySettings(AuthorizerSettings):
     oauth_sub: str = setting(
         "sasl.oauthbearer.sub.claim.name",
         "sub",
-        "The claim that has the name of a token's principal.",
+        "The claim that contains the name of a token's principal.",
     )
     oauth_unsecured: bool = setting(
         "sasl.oauthbearer.unsecured",
@@ -178,11 +177,11 @@ class SecuritySettings(AuthorizerSettings):
         return self.oauth_unsecured or any(given)
 
     def of_tls(self) -> str:
-        """Return the key of a given setting that only affects listeners with TLS, or ""."""
+        """Return the key of a setting that was given but affects only listeners with TLS, or ""."""
         return self._given("ssl.") if self.client_auth == "none" else "ssl.client.auth"
 
     def of_sasl(self) -> str:
-        """Return the key of a given setting that only affects listeners with SASL, or ""."""
+        """Return the key of a setting that was given but affects only listeners with SASL, or ""."""
         return self._given("sasl.users.") or self._given("delegation.token.secret.")
 
     def _given(self, prefix: str) -> str:
@@ -197,5 +196,4 @@ class SecuritySettings(AuthorizerSettings):
         )
 
     def names_certificate(self) -> bool:
-        """Return whether a certificate is configured."""
         return bool(self.certificate or self.keystore)

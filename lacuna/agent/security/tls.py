@@ -84,8 +84,8 @@ class Tls:
         certificates, keys = listed(settings.certificate), listed(settings.key)
         if len(certificates) != len(keys):
             raise UserError(
-                f"ssl.certificate.location names {len(certificates)} files and ssl.key.location "
-                f"{len(keys)}: name one key for each certificate"
+                f"ssl.certificate.location names {len(certificates)} files, but ssl.key.location "
+                f"names {len(keys)}: specify one key for each certificate"
             )
         return list(zip(certificates, keys, strict=True))
 
@@ -112,8 +112,8 @@ class Tls:
         path = self._settings.authorities
         if not path:
             raise UserError(
-                "certificates of others must be checked, but no authority is known: name its PEM "
-                "file with --tls-ca"
+                "the certificates of clients must be verified, but no authority is known: "
+                "specify its PEM file with --tls-ca"
             )
         trust_authorities(context, path, "ssl.ca.location")
 
@@ -184,7 +184,7 @@ def _secret(reference: str, setting: str) -> bytes:
 
 
 def _names(certificate: Path) -> Sequence[str]:
-    """Return the host names of the first certificate in a PEM file, in lower case."""
+    """Return the host names in the first certificate of a PEM file, in lower case."""
     with needing_extra("more than one file in ssl.certificate.location", "security"):
         from cryptography import x509
 

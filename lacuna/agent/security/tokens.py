@@ -2,7 +2,7 @@
 password.
 
 The control plane stores the ids, owners and times of tokens. The HMAC is computed from the id with a key that all
-agents have (delegation.token.secret.key), so that the control plane's data is not enough to use a token.
+agents have (delegation.token.secret.key), so the control plane's data alone does not let anyone use a token.
 """
 
 import asyncio
@@ -27,9 +27,7 @@ _MOST_REMEMBERED: Final = 1024
 
 
 def principal_of(text: str) -> Principal:
-    """Return the principal that a token holds as text. Names are kept unchanged even if they begin or end with
-    spaces.
-    """
+    """Parse the principal of a token. Names are kept unchanged even if they begin or end with spaces."""
     kind, _, name = text.partition(":")
     return Principal(kind, name)
 
@@ -56,15 +54,12 @@ class DelegationTokens:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether there is a key."""
         return bool(self._key)
 
     def hmac(self, token_id: str) -> bytes:
-        """Return the HMAC of a token."""
         return hmac.digest(self._key, token_id.encode(), "sha512")
 
     def by_hmac(self, given: bytes) -> DelegationToken | None:
-        """Return the token with this HMAC."""
         if self._version != self._security.version:
             self._version = self._security.version
             self._update()

@@ -89,7 +89,7 @@ def test_an_object_that_cannot_be_merged_costs_itself_only(
         cluster.run(keeping.merge())
     assert [extents(cluster, topic) for topic in others] == [1, 1]
     assert extents(cluster, stricken) == 3
-    assert caplog.text.count(f"merging leaves {objects[10]} alone for 30 s") == 1
+    assert caplog.text.count(f"merging will not retry {objects[10]} for 30 s") == 1
     assert keeping.metrics.partitions_failed == 1
     assert keeping.metrics.merges_failed == 0
     assert keeping.metrics.last_failure.startswith("merging: ")
@@ -185,7 +185,7 @@ def test_what_fails_again_and_again_is_left_alone_for_longer(
             now += 1.0
         pauses.append(now - began)
     assert pauses == [30, 60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
-    assert "a job leaves item 7 alone for 3600 s: it fails" in caplog.text
+    assert "a job will not retry item 7 for 3600 s: it fails" in caplog.text
     assert len(aside) == 1
     assert aside.at(now + 3601) == []
     assert len(aside) == 0

@@ -111,7 +111,7 @@ async def test_a_budget_that_is_too_small_is_reported_and_exceeded(
         budget = budget_of(ProduceSettings(requests_budget=1), AMAZON_S3, cluster, lambda: None)
     assert budget is not None
     assert budget.interval == 5.0
-    assert "requests.budget is $1 a month, which pays for a flush each 13.1 s" in caplog.text
+    assert "requests.budget ($1 a month) pays for only one flush every 13.1 s" in caplog.text
 
 
 @pytest.mark.parametrize("prices", [None, Prices(source="a service without fees")])

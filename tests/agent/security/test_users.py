@@ -128,7 +128,7 @@ async def test_users_of_the_file_come_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("admin = 1", 'write each user as NAME = "file:PATH"'),
+        ("admin = 1", 'specify each user as NAME = "file:PATH"'),
         ("admin =", "is not TOML"),
         (f'admin = "{SECRET}"', "must be a reference to a secret"),
         ('admin = "env:NO_SUCH_VARIABLE"', "the environment variable NO_SUCH_VARIABLE is not set"),

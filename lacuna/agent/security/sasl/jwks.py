@@ -1,9 +1,9 @@
-"""The public keys of an issuer of JWTs: a JWK set (RFC 7517) in a file or behind a URL, which is re-read periodically.
+"""The public keys of an issuer of JWTs: a JWK set (RFC 7517) in a file or behind a URL, which is reread periodically.
 
-An unknown key id makes the agent read the set again, since the issuer may have begun to use a new key. Such reads are
-at least ten seconds apart, so that clients with invented key ids cannot overload the issuer. A file that has changed,
-or a set that is due to be read again, is read before its keys are used, so a removed key is no longer used. If the set
-cannot be read, the known keys stay in use.
+An unknown key id makes the agent reread the set, since the issuer may have begun to use a new key. Such reads are at
+least ten seconds apart, so that clients with invented key ids cannot overload the issuer. A set that is due to be
+reread, or whose file has changed, is reread before its keys are used, so a removed key is no longer accepted. If the
+set cannot be read, the known keys stay in use.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Jwks:
     ) -> None:
         """`url` is https, http or file; `now` returns seconds.
 
-        Raises UserError for another URL, or for a file that cannot be used.
+        Raises UserError for any other URL, or for a file that cannot be used.
         """
         self._url = url
         self._now = now
@@ -83,9 +83,7 @@ class Jwks:
             self._due = now() + self._refresh_seconds
 
     async def find(self, kid: str | None) -> Sequence[Jwk]:
-        """Return the keys with this id, or all keys if no id is given. Reads the set again if no key matches, or if the
-        set is due to be read again.
-        """
+        """Return the keys with this id, or all keys without one. Rereads the set if it is due or no key matches."""
         now = self._now()
         if self._has_changed(now):
             self._due = self._next = now
@@ -98,7 +96,7 @@ class Jwks:
         return found
 
     def _has_changed(self, now: float) -> bool:
-        """Return whether the set is in a file that has changed since the last read. Checks at most once a second."""
+        """Return whether the set's file has changed since it was last read. Checks at most once a second."""
         if self._file is None or self.reading is not None or now < self._looked_at + _LOOK_SECONDS:
             return False
         self._looked_at = now

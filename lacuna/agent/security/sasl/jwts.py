@@ -1,7 +1,7 @@
 """Validates JWTs (RFC 7519) and finds their principals, with the checks of Kafka's validators (KIP-255, KIP-768).
 
 The signature must come from a key of the issuer's JWK set, with an asymmetric algorithm. `none` and HMAC are always
-rejected. No error message contains a token or a part of one.
+rejected. No error message contains any part of a token.
 """
 
 import binascii
@@ -82,19 +82,18 @@ class Claims:
         self._check_scope(claims.get(self._scope))
         name = claims.get(self._sub)
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
-            raise TokenRefused(f"the token has no name in its claim {self._sub}")
+            raise TokenRefused(f"the token's claim {self._sub} does not contain a name")
         if len(name) > _MOST_NAME:
             raise TokenRefused("the name in the token is too long")
         return Authenticated(Principal(USER, name), int((expires + self._skew) * 1000))
 
     @staticmethod
     def _time(claims: Mapping[str, Any], name: str, *, is_required: bool = False) -> float:
-        """Return a NumericDate in seconds, or 0 if there is none."""
         value = claims.get(name)
         if value is None and not is_required:
             return 0
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise TokenRefused(f"the token has no time in its claim {name}")
+            raise TokenRefused(f"the token's claim {name} does not contain a time")
         if not 0 <= value <= _LATEST_SECONDS or not math.isfinite(value):
             raise TokenRefused(f"the time in the claim {name} is out of range")
         return value
@@ -130,7 +129,6 @@ class JwtValidator:
         self._keys = keys
 
     async def validate(self, token: str) -> Authenticated:
-        """Raises TokenRefused."""
         algorithm, kid = _header(token)
         if algorithm not in _ALGORITHMS:
             raise TokenRefused(
@@ -170,7 +168,6 @@ class UnsecuredValidator:
         self._claims = claims
 
     async def validate(self, token: str) -> Authenticated:
-        """Raises TokenRefused."""
         algorithm, _ = _header(token)
         _, payload, signature = token.split(".")
         if algorithm != "none" or signature:

@@ -5,17 +5,15 @@ from typing import Final, NamedTuple, Protocol
 
 from lacuna.controlplane.shared.principal import Principal
 
-#: Longer tokens, and longer requests of a client that has not authenticated, are rejected; in bytes. The default of
-#: Kafka's sasl.server.max.receive.size.
+#: The maximum size, in bytes, of a token and of a request from a client that has not authenticated. This is the default
+#: of Kafka's sasl.server.max.receive.size.
 MOST_TOKEN_BYTES: Final = 512 * 1024
 #: The maximum size of a SCRAM or PLAIN token in bytes. Only OAUTHBEARER tokens are large.
 MOST_PASSWORD_TOKEN_BYTES: Final = 8 * 1024
 
 
 class AuthenticationFailed(Exception):
-    """The client could not authenticate. The message is for the log. The client receives `told`, which reveals
-    nothing.
-    """
+    """The client could not authenticate. The message is for the log, and the client receives only `told`."""
 
     def __init__(self, message: str, told: str = "") -> None:
         super().__init__(message)
@@ -25,13 +23,13 @@ class AuthenticationFailed(Exception):
 
 
 def check_size(token: bytes) -> None:
-    """Raise AuthenticationFailed for a token of SCRAM or PLAIN that is too long."""
+    """Raise AuthenticationFailed if a token of SCRAM or PLAIN is too long."""
     if len(token) > MOST_PASSWORD_TOKEN_BYTES:
         raise AuthenticationFailed(f"its message has more than {MOST_PASSWORD_TOKEN_BYTES} bytes")
 
 
 class Authenticated(NamedTuple):
-    """The client's principal, and when its credentials expire (wall clock, ms since 1970), where None means never.
+    """The client's principal, and when its credentials expire (wall clock, ms since 1970), or None if they do not.
 
     `is_token` says that the client authenticated with a delegation token.
     """
@@ -42,10 +40,9 @@ class Authenticated(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The token that is sent in response to the client's token, and the client's identity once the exchange is
-    complete.
+    """The response to the client's token, and the client's identity once the exchange is complete.
 
-    `refusal` is the reason for the failure, if the client must first receive and confirm the failure.
+    `refusal` is the reason for a failure that the client must first receive and confirm.
     """
 
     token: bytes
@@ -56,9 +53,7 @@ class Answer(NamedTuple):
 class Exchange(Protocol):
     """A single authentication."""
 
-    async def respond(self, token: bytes) -> Answer:
-        """Process the client's next token. Raises AuthenticationFailed."""
-        ...
+    async def respond(self, token: bytes) -> Answer: ...
 
 
 #: The enabled mechanisms by name. Each value creates an exchange.

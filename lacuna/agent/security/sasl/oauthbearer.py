@@ -44,7 +44,7 @@ def read_first_message(data: bytes) -> FirstMessage:
 
 
 class OAuthBearerExchange:
-    """A single authentication. `scopes` has the scopes that tokens must have, which the client is told."""
+    """A single authentication. `scopes` are the scopes that tokens must have, which a rejected client is told."""
 
     __slots__ = ("_refusal", "_scopes", "_validator")
 
@@ -54,7 +54,6 @@ class OAuthBearerExchange:
         self._refusal: AuthenticationFailed | None = None
 
     async def respond(self, token: bytes) -> Answer:
-        """Process the client's token, or the confirmation of its rejection. Raises AuthenticationFailed."""
         if self._refusal is not None:
             if token != _CONFIRMED:
                 raise AuthenticationFailed("the client did not confirm that its token was rejected")

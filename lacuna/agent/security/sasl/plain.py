@@ -1,7 +1,7 @@
 """PLAIN (RFC 4616): a user and a password, which is compared with SCRAM's verifiers, so that no password is stored.
 
-A password must match all of the user's verifiers, for every mechanism. A user who changes one of two passwords does not
-want the old password to be accepted any more, and nothing shows which of the two is older.
+A password must match all of the user's verifiers, for every mechanism. If a user has changed the password for only one
+mechanism, the old one must no longer be accepted, and nothing shows which of the two is older.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ def _fits(password: bytes, compared: Sequence[tuple[int, Verifier]]) -> list[boo
 
 
 class PlainExchange:
-    """A single authentication, which consists of one token."""
+    """A single authentication, which consists of one token: AUTHZID NUL USER NUL PASSWORD."""
 
     __slots__ = ("_passwords",)
 
@@ -81,7 +81,6 @@ class PlainExchange:
         self._passwords = passwords
 
     async def respond(self, token: bytes) -> Answer:
-        """Process AUTHZID NUL USER NUL PASSWORD. Raises AuthenticationFailed."""
         check_size(token)
         parts = token.split(b"\0")
         if len(parts) != 3 or not parts[1] or not parts[2]:

@@ -70,7 +70,6 @@ class ScramExchange:
         self._outcome: Authenticated | None = None
 
     async def respond(self, token: bytes) -> Answer:
-        """Process the client's first or final message. Raises AuthenticationFailed."""
         check_size(token)
         return self._final(token) if self._has_begun else await self._first(token)
 
@@ -124,7 +123,7 @@ class ScramExchange:
         except binascii.Error as error:
             raise AuthenticationFailed("its SCRAM proof is not Base64") from error
         if len(proof) != len(signature):
-            raise AuthenticationFailed("its SCRAM proof has a wrong length")
+            raise AuthenticationFailed("its SCRAM proof has the wrong length")
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         key = hashlib.new(name, client_key).digest()
         is_right = hmac.compare_digest(key, self._verifier.stored_key)
@@ -135,7 +134,7 @@ class ScramExchange:
 
 
 def _unescaped(name: bytes) -> str:
-    """Return a name without the escapes of RFC 5802: =2C for a comma and =3D for an equals sign. Raises ValueError."""
+    """Decode a name escaped as in RFC 5802, with =2C for a comma and =3D for an equals sign. Raises ValueError."""
     if re.search(rb"=(?!2C|3D)", name):
         raise ValueError
     return name.decode("utf-8").replace("=2C", ",").replace("=3D", "=")

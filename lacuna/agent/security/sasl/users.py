@@ -1,6 +1,6 @@
 """The users of SCRAM and PLAIN, who come from the control plane and from a file.
 
-The file (sasl.users.file) has the users who must exist before others can be added, in TOML:
+The file (sasl.users.file) lists, in TOML, the users who must exist before others can be added:
 
     admin = "file:/run/secrets/admin"
     other = "env:OTHER_PASSWORD"
@@ -56,7 +56,6 @@ def verifier(
 
 
 def verifier_of(salted_password: bytes, mechanism: int, salt: bytes, iterations: int) -> Verifier:
-    """Return the verifier of a salted password."""
     name = HASHES[mechanism]
     client_key = hmac.digest(salted_password, b"Client Key", name)
     server_key = hmac.digest(salted_password, b"Server Key", name)
@@ -64,9 +63,7 @@ def verifier_of(salted_password: bytes, mechanism: int, salt: bytes, iterations:
 
 
 def _salt(number: int) -> bytes:
-    """Return a salt in the form that Kafka's tools use, a number in base 36. Another form would reveal a verifier's
-    origin.
-    """
+    """Return a salt in the form that Kafka's tools use, a number in base 36. Any other form would reveal its origin."""
     digits = ""
     while number:
         number, digit = divmod(number, len(_DIGITS))
@@ -75,9 +72,7 @@ def _salt(number: int) -> bytes:
 
 
 def derived_salt(key: bytes, name: str, mechanism: int) -> bytes:
-    """Return the salt for a name, derived with a key. Without the key, it cannot be distinguished from a salt that
-    Kafka's tools have made.
-    """
+    """Return the salt for a name, derived with a key. Without the key, it looks like a salt from Kafka's tools."""
     seed = hmac.digest(key, f"{mechanism}:{name}".encode(), "sha256")
     return _salt(int.from_bytes(seed, "big") >> (256 - _SALT_BITS))
 
@@ -102,7 +97,7 @@ class Users:
         file: Mapping[str, bytes] | None = None,
         secret: Callable[[], bytes] = bytes,
     ) -> None:
-        """`file` has passwords by user. Deriving a verifier from each takes milliseconds. `secret` returns b"" until
+        """`file` maps users to passwords. Deriving a verifier takes milliseconds for each. `secret` returns b"" until
         the secret is known.
         """
         self._security = security
@@ -115,7 +110,6 @@ class Users:
         self._derive(self._used or os.urandom(32))
 
     def __bool__(self) -> bool:
-        """Whether there are any users."""
         return bool(self._passwords or self._security.credentials)
 
     def _derive(self, secret: bytes) -> None:
@@ -152,14 +146,14 @@ class Users:
         return user in self._passwords
 
     def decoy(self, user: str, mechanism: int) -> Verifier:
-        """Return a plausible verifier, the same for each name, so that clients cannot find out which users exist."""
+        """Return a plausible verifier, always the same for a name, so that clients cannot learn which users exist."""
         salts = self._current().key
         key = hmac.digest(salts, f"decoy:{user}".encode(), HASHES[mechanism])
         return Verifier(LEAST_ITERATIONS, derived_salt(salts, user, mechanism), key, key)
 
 
 def read_users(path: Path) -> dict[str, bytes]:
-    """Read a file of users, and return the passwords by name. Raises UserError, without secrets."""
+    """Read a file of users, and return the passwords by name. Raises UserError, whose message contains no secrets."""
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -169,6 +163,6 @@ def read_users(path: Path) -> dict[str, bytes]:
     users = {}
     for name, reference in found.items():
         if not isinstance(reference, str):
-            raise UserError(f'{path}: write each user as NAME = "file:PATH"')
+            raise UserError(f'{path}: specify each user as NAME = "file:PATH"')
         users[name] = read_secret(reference, f"{path}: the password of {name}")
     return users
