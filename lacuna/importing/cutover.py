@@ -1,4 +1,4 @@
-"""Shows how far copies have come, and promotes them to independent topics."""
+"""Reports the progress of copies, and promotes them to independent topics."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,9 @@ _PAUSE_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A mirrored partition: the end of the copy, and the source's last stable offset and high watermark."""
+    """The progress of a mirrored partition: the end of the copy, and the source's last stable offset and high
+    watermark.
+    """
 
     place: Place
     copied: int
@@ -37,17 +39,17 @@ class Standing:
 
     @property
     def lag(self) -> int:
-        """How many offsets are decided at the source but not yet copied."""
+        """The number of offsets that the source has decided but the copy lacks."""
         return max(0, self.stable_offset - self.copied)
 
     @property
     def undecided(self) -> int:
-        """How many offsets the source has not decided."""
+        """The number of offsets that the source has not decided."""
         return self.high_watermark - self.stable_offset
 
 
 async def mirrors_of(source: Kafka, target: Kafka) -> dict[str, TopicThere]:
-    """Return the topics of the source that have a mirror in the target, by name."""
+    """Return the source's topics that have a mirror in the target, by name."""
     there = await source.topics()
     links = await links_of(target)
     return {
@@ -60,7 +62,7 @@ async def mirrors_of(source: Kafka, target: Kafka) -> dict[str, TopicThere]:
 async def standings(
     source: Kafka, target: Kafka, names: Sequence[str] | None = None
 ) -> list[Standing]:
-    """Return the standing of each partition of the named mirrors, or of all mirrors by default."""
+    """Return the progress of each partition of the named mirrors, or of all mirrors."""
     mirrors = await mirrors_of(source, target)
     places = [
         (name, index)
@@ -81,10 +83,10 @@ async def standings(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cutover:
-    """Which mirrors are promoted, and when: once each partition is complete, or has reached its offset in `offsets`.
+    """The mirrors to promote, once each partition is complete or has reached its offset in `offsets`.
 
-    `wait_seconds` is the longest time to wait for this. With `is_forced`, mirrors are promoted at once, even if records
-    are missing.
+    The promotion waits up to `wait_seconds` for this. With `is_forced`, it happens at once, even if records are
+    missing.
     """
 
     names: Sequence[str] = ()
@@ -95,7 +97,7 @@ class Cutover:
 
 
 async def cut_over(source: Agents, target: Agents, given: Cutover) -> list[str]:
-    """Promote mirrors, and return a line for each. Raises UserError, and promotes none, if one cannot be promoted."""
+    """Promote mirrors, and return a message for each. Raises UserError, and promotes none, if any cannot be promoted."""
     async with Kafka(target, "the target") as here:
         links = await links_of(here)
         chosen = sorted(links) if given.is_all else list(dict.fromkeys(given.names))
@@ -151,7 +153,7 @@ async def _promote_at_end(
 async def _complete(
     source: Kafka, target: Kafka, names: Sequence[str], given: Cutover
 ) -> list[Standing]:
-    """Return the standings of mirrors once the mirrors may be promoted. Raises UserError if that takes too long."""
+    """Wait until mirrors may be promoted, and return their progress. Raises UserError if that takes too long."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + given.wait_seconds
     while True:
@@ -177,7 +179,7 @@ def _check_offsets(found: Sequence[Standing], given: Cutover) -> None:
 
 
 def _is_missing(each: Standing, given: Cutover) -> bool:
-    """Whether the partition must not be promoted yet, because records are missing."""
+    """Whether the partition still lacks records that it needs before its promotion."""
     wanted = given.offsets.get(each.place)
     return bool(each.lag or each.undecided) if wanted is None else each.copied < wanted
 
@@ -213,9 +215,9 @@ def _line(name: str, late: int) -> str:
 
 
 async def reverse_offsets(source: Agents, target: Agents, names: Sequence[str]) -> list[str]:
-    """Commit to the source the offsets that groups have committed here, and return messages for the user.
+    """Commit groups' offsets in the target back to the source, and return messages for the user.
 
-    The source lacks the records that were written here since the promotion. A group that has read some of these records
+    The source lacks the records written to the target since the promotion. A group that has read some of these records
     continues at the end of the source.
     """
     async with Kafka(target, "the target") as here, Kafka(source, "the source") as there:

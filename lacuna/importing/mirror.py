@@ -1,7 +1,7 @@
-"""The importer: aligns topics, copies their partitions, and keeps groups in step, once or continuously.
+"""The importer: aligns topics, copies their partitions, and synchronizes groups, once or continuously.
 
-If either cluster fails, copying stops, and starts again at the ends of the partitions after a pause. An error that
-cannot resolve itself ends the import, or stops its partition, with one line that says what to do.
+If either cluster fails, the importer pauses, and then resumes at the ends of the partitions. An error that cannot
+resolve itself ends the import, or stops its partition, with a one-line message that says what to do.
 """
 
 import asyncio
@@ -60,9 +60,8 @@ BEHIND: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportSettings:
-    """What is copied, and how.
-
-    With `is_once`, the import ends once all offsets decided at its start have been copied.
+    """What to copy, and how. With `is_once`, the import ends once it has copied everything that was decided at its
+    start.
     """
 
     selection: Selection
@@ -82,7 +81,7 @@ class Progress:
     left: dict[str, str] = field(default_factory=dict)
 
     def report(self, source_id: str, selection: Selection) -> ImportReport:
-        """Return the report that the control plane shows about this importer."""
+        """Return the report on this importer that the control plane shows."""
         tracks = self.tracks.values()
         return ImportReport(
             source=source_id,
@@ -97,12 +96,12 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """How many offsets have been copied, counted from the start of each log at the source."""
+        """The number of offsets copied, counted from the log start of each source partition."""
         return sum(max(0, each.copied - each.log_start_offset) for each in self.tracks.values())
 
     @property
     def total(self) -> int:
-        """How many offsets are decided at the source, or were copied before the source lost them."""
+        """The number of offsets that the source has decided, including copied ones that it has since lost."""
         return sum(
             max(0, max(each.copied, each.stable_offset) - each.log_start_offset)
             for each in self.tracks.values()
@@ -110,9 +109,9 @@ class Progress:
 
 
 class Importer:
-    """An import from `source` into the cluster of `control`, `store` and the agents `target`.
+    """An import from `source` into the cluster that `control`, `store` and the agents at `target` form.
 
-    `say` receives the lines for the user. A problem with a partition or a group is reported only once.
+    `say` receives messages for the user. Each problem with a partition or group is reported once.
     """
 
     def __init__(
@@ -139,10 +138,7 @@ class Importer:
         self.progress = Progress()
 
     async def run(self) -> None:
-        """Copy until everything is copied, or indefinitely.
-
-        Raises UserError and CommandRefused if a retry cannot help.
-        """
+        """Copy until everything is copied, or indefinitely. Raises UserError and CommandRefused if a retry cannot help."""
         while True:
             try:
                 await self._session()
@@ -173,7 +169,7 @@ class Importer:
                     await self._target.close()
 
     async def _share(self, source: Kafka, target: Kafka) -> None:
-        """Copy this importer's share of the source's partitions, until everything is copied."""
+        """Copy this importer's share of the source's partitions until everything is copied."""
         self._workers = await self._target.renew(self._shown(source.cluster_id))
         if len(self._workers) > 1:
             self._tell_workers()
@@ -204,8 +200,7 @@ class Importer:
     def _shown(self, source_id: str) -> ImportReport | None:
         """Return the report that makes other importers leave partitions to this one.
 
-        An import that ends by itself must not end before other importers are done, so it copies everything and reports
-        nothing.
+        A one-time import returns none, and copies every partition itself, because it must not end before the others do.
         """
         if self._settings.is_once:
             return None
@@ -217,9 +212,8 @@ class Importer:
         self._tell(f"{others} the partitions from now on", once=False)
 
     async def _copy(self, source: Kafka, target: Kafka) -> bool:
-        """Copy until everything is copied, or until the partitions are redistributed.
-
-        Return whether they are being redistributed.
+        """Copy until everything is copied, or until partitions are redistributed. Return whether they are
+        redistributed.
         """
         workers = self._workers
         topics = Topics(source, target, self._settings.selection)
@@ -256,7 +250,10 @@ class Importer:
         return False
 
     async def _until_done(self, workers: Sequence[int]) -> None:
-        """Wait until all offsets decided at the start are copied or the importers change. Report stopped partitions."""
+        """Wait until everything that was decided at the start is copied, or the set of importers changes.
+
+        Reports stopped partitions in the meantime.
+        """
         goals = {place: each.stable_offset for place, each in self.progress.tracks.items()}
         while self._workers == workers and not (self._settings.is_once and self._is_done(goals)):
             await self._progressed.wait()
@@ -299,7 +296,7 @@ class Importer:
         following: Following,
         workers: Sequence[int],
     ) -> None:
-        """Add topics and partitions that appear, stop those that are deleted, and follow changes of leaders."""
+        """Add new topics and partitions, stop deleted ones, and follow leader changes."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(following.moved.wait(), _ALIGN_SECONDS)
@@ -320,7 +317,7 @@ class Importer:
     async def _add_tracks(
         self, source: Kafka, following: Following, aligned: Aligned, workers: Sequence[int]
     ) -> None:
-        """Start to copy those of this importer's partitions that are not being copied yet, each at its end."""
+        """Start copying this importer's other partitions, each from the end of its copy."""
         tracks = self.progress.tracks
         new: dict[Place, Track] = {}
         for name, mirror in aligned.mirrors.items():
@@ -347,10 +344,7 @@ class Importer:
             following.add(track)
 
     async def _drop(self, target: Kafka) -> None:
-        """Delete from the copy the records that the source has deleted.
-
-        Topics that are only compacted keep their log start.
-        """
+        """Delete records that the source has deleted. Topics that are only compacted keep their log start."""
         dropped: dict[str, list[wire.DeleteRecordsPartition]] = {}
         for track in self.progress.tracks.values():
             start = min(track.log_start_offset, track.copied)
@@ -368,7 +362,7 @@ class Importer:
             )
 
     def _begin(self, track: Track, state: PartitionState, start: int, end: int) -> None:
-        """Set the position of a partition, or stop the partition if copying cannot continue at its end."""
+        """Set the position of a partition, or stop the partition if its copy cannot be continued."""
         track.position = track.queued = track.copied = state.high_watermark
         track.next_epoch = state.next_epoch
         track.stable_offset, track.log_start_offset = end, start
@@ -386,14 +380,14 @@ class Importer:
 
 
 def _end_if_cancelled(failed: BaseException) -> None:
-    """Raise CancelledError if this task was cancelled, since a task group raises the errors of its tasks instead."""
+    """Raise CancelledError if this task was cancelled: a task group would raise its tasks' errors instead."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError from failed
 
 
 def _first(error: BaseException) -> BaseException:
-    """Return the error that ended a session. From a group, it is one that a retry cannot resolve, or else the first."""
+    """Return the error that ended a session. In a group, an error that a retry cannot resolve takes precedence."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     errors = [_first(each) for each in error.exceptions]

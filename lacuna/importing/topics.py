@@ -1,4 +1,4 @@
-"""The topics of the copy: mirrors of the source's topics, with the same number of partitions and the same configs."""
+"""Keeps the target's mirrors aligned with the source's topics: the same number of partitions, and the same configs."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,25 +47,25 @@ _NO_EFFECT: Final = "No effect"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Selects topics by shell patterns. Without `wanted`, all topics are selected."""
+    """Selects topics by shell patterns; an empty `wanted` selects all."""
 
     wanted: Sequence[str] = ()
     left_out: Sequence[str] = ()
 
     def has(self, name: str) -> bool:
-        """Whether a topic is selected. Kafka's internal topics are never selected."""
+        """Whether a topic is selected. Kafka's internal topics never are."""
         if name in KAFKAS_OWN or any(fnmatchcase(name, each) for each in self.left_out):
             return False
         return not self.wanted or any(fnmatchcase(name, each) for each in self.wanted)
 
     def __str__(self) -> str:
-        """Return a text that is equal for equal selections: the patterns, with `!` before those that exclude topics."""
+        """Return the patterns, sorted, with `!` before excluding ones. Equal selections return equal strings."""
         return " ".join([*sorted(self.wanted), *(f"!{each}" for each in sorted(self.left_out))])
 
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """A topic of the source, and its copy. `link` is the copy's mirror.source."""
+    """A source topic and its copy, whose mirror.source is `link`."""
 
     there: TopicThere
     here: TopicThere
@@ -74,7 +74,7 @@ class Mirror:
 
 @dataclass(slots=True)
 class Aligned:
-    """The mirrors, the reasons why other topics are not copied (both by name), and messages for the user."""
+    """The mirrors by name, the reason for each topic that is not copied, and messages for the user."""
 
     mirrors: dict[str, Mirror] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ Configs = Mapping[str, wire.DescribeConfigsResourceResult]
 
 
 class Topics:
-    """Aligns the topics of the target with those of the source. Every call may be repeated."""
+    """Aligns the target's topics with the source's. Every call may be repeated."""
 
     def __init__(self, source: Kafka, target: Kafka, selection: Selection) -> None:
         self._source = source
@@ -93,7 +93,7 @@ class Topics:
         self._selection = selection
 
     async def align(self) -> Aligned:
-        """Create and alter topics in the target until they match the source's. Raises ClusterFailed, ClusterRefused."""
+        """Create and alter topics in the target to match the source. Raises ClusterFailed, ClusterRefused."""
         if self._source.cluster_id == self._target.cluster_id:
             raise ClusterRefused(
                 "the source is this cluster itself: name the cluster to copy from with --from"
@@ -160,7 +160,7 @@ class Topics:
         configs_here: Mapping[str, Configs],
         aligned: Aligned,
     ) -> None:
-        """Add the partitions and alter the configs in which mirrors differ from their source."""
+        """Add the partitions that mirrors lack, and alter the configs that differ from their source."""
         changes = []
         for name, topic in wanted.items():
             if name not in here or name in aligned.left:
@@ -185,7 +185,7 @@ class Topics:
 
 
 async def topic_configs(cluster: Kafka, names: Sequence[str]) -> dict[str, Configs]:
-    """Return the configs of topics, by topic and name, without deleted topics. Raises ClusterRefused."""
+    """Return the configs of topics that exist, by topic and config name. Raises ClusterRefused."""
     found: dict[str, Configs] = {}
     for some in in_parts(names, _AT_ONCE):
         request = wire.DescribeConfigsRequest(
@@ -207,14 +207,14 @@ async def topic_configs(cluster: Kafka, names: Sequence[str]) -> dict[str, Confi
 
 
 async def links_of(cluster: Kafka) -> dict[str, str]:
-    """Return the mirror.source of each mirror of a cluster, by name."""
+    """Return the mirror.source of each mirror in a cluster, by topic name."""
     topics = await cluster.topics()
     configs = await topic_configs(cluster, list(topics))
     return {name: link for name, each in configs.items() if (link := _link(each))}
 
 
 async def promote(cluster: Kafka, names: Sequence[str]) -> None:
-    """Let topics accept records from producers. Raises ClusterRefused."""
+    """Let producers write to mirrors. Raises ClusterRefused."""
     change = [wire.AlterableConfig(MIRROR_SOURCE, DELETE, None)]
     changes = [wire.AlterConfigsResource(_TOPIC, name, change) for name in names]
     async for name, why in _refused(cluster, changes):
@@ -224,7 +224,7 @@ async def promote(cluster: Kafka, names: Sequence[str]) -> None:
 async def _refused(
     cluster: Kafka, changes: Sequence[wire.AlterConfigsResource]
 ) -> AsyncIterator[tuple[str, str]]:
-    """Alter configs, and yield each topic whose change was refused, with the reason."""
+    """Alter configs, and yield each topic that rejected a change, with the reason."""
     for some in in_parts(changes, _AT_ONCE):
         answer = await cluster.ask(
             wire.INCREMENTAL_ALTER_CONFIGS_REQUEST,
@@ -238,9 +238,9 @@ async def _refused(
 
 
 def translate(configs: Configs) -> tuple[dict[str, str], list[str]]:
-    """Return the configs to set on a copy, and notes about those that have no meaning or no effect in Lacuna.
+    """Return the configs to set on a copy, and notes on those that have no effect, or no equivalent, in Lacuna.
 
-    A value that the source's brokers give to all topics is also set, if it is not the default in Lacuna.
+    A value that the source's brokers set for all topics is included unless it is Lacuna's default.
     """
     values: dict[str, str] = {}
     without_effect, unknown = [], []
@@ -268,7 +268,7 @@ def translate(configs: Configs) -> tuple[dict[str, str], list[str]]:
 
 
 def _changes(there: Configs, here: Configs) -> Iterator[wire.AlterableConfig]:
-    """Yield the changes that make the configs of a mirror those of its source."""
+    """Yield the changes that bring a mirror's configs in line with its source."""
     wanted, _ = translate(there)
     own = {name: each.value for name, each in here.items() if each.config_source == _ON_TOPIC}
     for name, value in wanted.items():

@@ -1,4 +1,4 @@
-"""The transactions of a source: those of its transactional ids, and hanging ones."""
+"""Lists a source's transactional ids and hanging transactions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ _LONGEST_MS: Final = 15 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class SourceTransaction:
-    """A transactional id of the source. Without a transaction, `started_ms` is -1 and `partitions` is empty."""
+    """A transactional id at the source. Without an open transaction, `started_ms` is -1 and `partitions` is empty."""
 
     transactional_id: str
     state: str
@@ -24,7 +24,7 @@ class SourceTransaction:
 
 
 async def source_transactions(source: Kafka) -> list[SourceTransaction]:
-    """Return the transactional ids of a source, by name. Kafka before 3.0 lists none."""
+    """Return the source's transactional ids, by name. Kafka before 3.0 lists none."""
     found: list[SourceTransaction] = []
     if not source.knows(wire.LIST_TRANSACTIONS_REQUEST):
         return found
@@ -87,11 +87,11 @@ class HangingTransaction:
 async def hanging_transactions(
     source: Kafka, places: Iterable[Place], now_ms: int, longest_ms: int = _LONGEST_MS
 ) -> list[HangingTransaction]:
-    """Return the transactions that seem to hang in partitions, by partition. Kafka before 3.0 reports none.
+    """Return the transactions that seem to hang, by partition. Kafka before 3.0 reports none.
 
-    It may happen that no coordinator lists an ordinary transaction either: while coordinators move, or if this user may
-    not describe its transactional id. A transaction is therefore returned only once it has been idle for longer than
-    `longest_ms`, the longest time that an ordinary transaction may last.
+    Coordinators may also omit an ordinary transaction, while they move or if this user may not describe its
+    transactional id. A transaction is therefore returned only if it has been idle for more than `longest_ms`, the
+    longest that an ordinary transaction may last.
     """
     if not source.knows(wire.LIST_TRANSACTIONS_REQUEST):
         return []

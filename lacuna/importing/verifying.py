@@ -1,10 +1,10 @@
-"""Compares a copy with its source, record by record, under both isolation levels.
+"""Compares a copy with its source, record by record, at both isolation levels.
 
-Both sides are read as a consumer reads them. Stretches of equal length are compared using a checksum of their offsets,
-keys, values, headers and timestamps, regardless of the batches and codecs in which they are stored; only stretches that
-differ are compared record by record. In a copy, a read_uncommitted consumer gets the same records as a read_committed
-one, because the copy has no records that the source has aborted or not decided. If aborted records are kept, both sides
-are read with the same isolation level.
+Both sides are read as a consumer reads them. They are compared in stretches of equal length, by a checksum of offsets,
+keys, values, headers and timestamps, whatever batches and codecs the records are stored in. Only stretches that differ
+are compared record by record. Unless aborted records are kept, the copy lacks everything that the source has aborted or
+not decided, so even its read_uncommitted consumers must see what a read_committed consumer sees at the source.
+Otherwise, both sides are read at the same isolation level.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -53,17 +53,15 @@ _MOST_EMPTY: Final = 60
 
 
 class Span(NamedTuple):
-    """The offsets of a partition to compare: [first_offset, end_offset)."""
-
     first_offset: int
     end_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The comparison of a partition: the span, the number of records, and the first difference, or "" if there is none.
+    """The result of comparing a partition, or groups if `place` is None.
 
-    For a difference between groups, `place` is None.
+    `difference` describes the first difference, and is empty if there is none.
     """
 
     place: Place | None
@@ -73,12 +71,12 @@ class Compared:
 
     @property
     def is_partition(self) -> bool:
-        """Whether a partition was compared, rather than a group."""
+        """Whether this is the result for a partition rather than for groups."""
         return self.place is not None
 
 
 class Verifier:
-    """Compares the partitions of mirrors, or of topics that were mirrors."""
+    """Compares the partitions of mirrors, including promoted ones."""
 
     def __init__(self, source: Kafka, target: Kafka, *, keeps_aborted: bool) -> None:
         self._clusters = (source, target)
@@ -90,7 +88,7 @@ class Verifier:
             await broker.close()
 
     async def spans(self, places: Sequence[Place]) -> dict[Place, Span]:
-        """Return the offsets of each partition that both clusters have, up to the last stable offset."""
+        """Return the offsets to compare, up to the last stable offset, for each partition that both clusters have."""
         source, target = self._clusters
         starts = [
             await each.offsets(places, EARLIEST, READ_UNCOMMITTED) for each in (source, target)
@@ -103,7 +101,7 @@ class Verifier:
         }
 
     async def lost(self, places: Sequence[Place]) -> dict[Place, str]:
-        """Return a message for each mirror that ends after its source, which means that the source has lost records."""
+        """Return a message for each mirror that extends beyond its source, which must have lost records."""
         source, target = self._clusters
         here = await target.offsets(places, LATEST, READ_UNCOMMITTED)
         # The source last: by now it has all that was copied.
@@ -116,10 +114,9 @@ class Verifier:
         }
 
     async def compare(self, place: Place, span: Span, *, is_compacted: bool) -> Compared:
-        """Compare a partition under both isolation levels.
+        """Compare a partition at both isolation levels.
 
-        A source that compacts a topic also removes its aborted records, so aborted records are not compared in that
-        topic.
+        Compaction at the source also removes aborted records, so these are not compared in a compacted topic.
         """
         source, target = self._clusters
         records = 0
@@ -152,7 +149,7 @@ class Verifier:
 
 
 class _Side:
-    """Reads a partition of one cluster in order of offset."""
+    """Reads a partition of one cluster in offset order."""
 
     def __init__(self, broker: Broker, place: Place, span: Span, isolation: int) -> None:
         self._broker = broker
@@ -166,7 +163,7 @@ class _Side:
         self._groups: Iterator[list[Record]] = iter(())
 
     async def until(self, end_offset: int) -> list[Record]:
-        """Return the records below an offset that have not been returned before."""
+        """Return the records below `end_offset` that no earlier call has returned."""
         taken: list[Record] = []
         while True:
             index = next(
@@ -182,7 +179,7 @@ class _Side:
                 return taken
 
     def _next_group(self) -> bool:
-        """Decode more of the fetched records. Return whether there were any."""
+        """Decode more of the fetched records, and return whether there were any."""
         group = next(self._groups, None)
         while group is None and self._batches:
             self._groups = self._batches.pop(0).record_groups(_GROUP)
@@ -238,7 +235,7 @@ class _Side:
 
 
 def _digest(records: Sequence[Record]) -> bytes:
-    """Return a checksum of everything that a consumer sees of the records."""
+    """Return a checksum of everything in the records that a consumer can see."""
     digest = blake2b(digest_size=_DIGEST_BYTES)
     for each in records:
         texts = (each.key, each.value, *(text for header in each.headers for text in header))
@@ -250,7 +247,7 @@ def _digest(records: Sequence[Record]) -> bytes:
 
 
 class Comparison:
-    """Compares records of a source and a copy, stretch by stretch, until they differ."""
+    """Compares the records of a source and its copy, stretch by stretch, up to the first difference."""
 
     def __init__(self) -> None:
         self.records = 0
@@ -262,7 +259,6 @@ class Comparison:
             self.difference = self._first_difference(there, here)
 
     def end(self) -> str:
-        """Return the first difference, or "" if there is none."""
         return self.difference
 
     def _first_difference(self, there: Sequence[Record], here: Sequence[Record]) -> str:
@@ -277,9 +273,9 @@ class Comparison:
 
 
 class CompactedComparison(Comparison):
-    """The same for a compacted topic, which each side compacts at a different time.
+    """Compares a compacted topic, although source and copy were compacted at different times.
 
-    A record may be missing on one side if that side has a later record with its key. A tombstone may be missing.
+    A side may lack a record if it has a later record with the same key. Tombstones may be missing.
     """
 
     def __init__(self) -> None:
@@ -316,7 +312,7 @@ _HERE: Final = "the copy"
 
 
 def _difference(there: Record, here: Record) -> str:
-    """Return how two records at one offset differ, or "" if they are equal."""
+    """Describe how two records with the same offset differ, or return "" if they are equal."""
     for name in ("timestamp", "key", "value", "headers"):
         left, right = getattr(there, name), getattr(here, name)
         if left != right:
@@ -330,7 +326,7 @@ def _show(value: object) -> str:
 
 
 async def compare_groups(source: Kafka, target: Kafka, places: Mapping[Place, Span]) -> list[str]:
-    """Return the differences between the offsets that groups have committed in these partitions."""
+    """Describe each difference between the offsets that groups have committed in these partitions."""
     there, here = await committed_offsets(source), await committed_offsets(target)
     found = []
     for group_id, offsets in there.items():
@@ -350,10 +346,10 @@ async def compare_groups(source: Kafka, target: Kafka, places: Mapping[Place, Sp
 async def compare_mirrors(
     source: Kafka, target: Kafka, selection: Selection, *, keeps_aborted: bool = False
 ) -> AsyncIterator[Compared]:
-    """Compare the selected topics with their source and, after that, the offsets of groups.
+    """Compare the selected topics, and then groups' committed offsets, with the source.
 
-    Without a selection by name, the mirrors are compared; a promoted topic must be named. With `keeps_aborted`, a
-    read_uncommitted consumer must also find aborted records in the copy.
+    If no topics are named, all mirrors are compared; promoted topics must be named. With `keeps_aborted`, the copy must
+    also contain the source's aborted records.
     """
     mirrors = await mirrors_of(source, target)
     if selection.wanted:

@@ -1,4 +1,4 @@
-"""The findings of an audit, as values: what is wrong, where, which offsets it affects, and what to do."""
+"""The findings of an audit: what is wrong and where, which offsets are affected, and what to do."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ _SHOWN_HITS: Final = 5
 
 
 class Kind(StrEnum):
-    """The kinds of findings. The kinds in NOTES are not errors: they are reported, but do not fail an audit."""
+    """The kinds of findings. All are errors, except those in NOTES, which are reported but do not fail the audit."""
 
     DAMAGE = "damaged bytes"
     TRUNCATED = "object too short"
@@ -55,7 +55,7 @@ _ADVICE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """The offsets of a partition, from `first_offset` to `end_offset` (exclusive), that a finding affects."""
+    """The offsets [first_offset, end_offset) of a partition that a finding affects."""
 
     topic: str
     partition: int
@@ -72,9 +72,9 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One finding, about `size` bytes at `position` in the object `key`.
+    """A finding about `size` bytes at `position` in the object `key`.
 
-    `key` is empty if the finding is about no object, and `position` is -1 if it is about no particular bytes.
+    `key` is empty if no object is concerned, and `position` is -1 if no particular bytes are.
     """
 
     kind: Kind
@@ -107,7 +107,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """Collects errors and notes, up to `limit` of each. Any others are only counted."""
+    """Collects up to `limit` errors and as many notes. Further ones are only counted."""
 
     errors: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
@@ -117,7 +117,7 @@ class Findings:
 
     @property
     def found(self) -> list[Finding]:
-        """All findings that were kept, with the notes last."""
+        """The collected findings: errors first, then notes."""
         return [*self.errors, *self.notes]
 
     def add(self, finding: Finding) -> None:
@@ -134,7 +134,7 @@ class Findings:
             self.add(finding)
 
     def add_all(self, others: "Findings") -> None:
-        """Adds the findings of another collection, and its counts of omitted ones."""
+        """Adds the findings of `others`, and its counts of those that were not collected."""
         self.extend(others.found)
         self.errors_left_out += others.errors_left_out
         self.notes_left_out += others.notes_left_out

@@ -1,4 +1,4 @@
-"""Checks the objects of a bucket that are not segments: the cluster's marker and metadata snapshots."""
+"""Checks a bucket's objects other than segments: the cluster's marker and metadata snapshots."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -16,7 +16,9 @@ _MAX_MARKER_BYTES = 4096
 
 
 def check_marker_bytes(store: ObjectStore, cluster_id: str) -> Finding | None:
-    """The finding if the marker is missing or differs from the marker written for this cluster, otherwise None."""
+    """Reports a marker that is missing or that does not name this cluster as Lacuna wrote it. Returns None if all is
+    well.
+    """
     expected = ClusterMarker(cluster_id).encode()
     try:
         size = store.size(CLUSTER_MARKER_KEY)
@@ -38,10 +40,10 @@ def check_marker_bytes(store: ObjectStore, cluster_id: str) -> Finding | None:
 
 
 def check_metadata(store: ObjectStore, keys: Iterable[str]) -> tuple[Findings, int]:
-    """Checks every byte of the metadata snapshots with these keys; returns the findings and the number of bytes read.
+    """Checks every byte of these metadata snapshots. Returns the findings and the number of bytes read.
 
-    An expired snapshot may be deleted in the meantime. Parts without an index are not checked, because nothing reads
-    them: they are still being written, or were left behind by a publisher that died.
+    An expired snapshot may be deleted in the meantime. Parts without an index are skipped because nothing reads them:
+    they are still being written, or their publisher has died.
     """
     findings, bytes_read = Findings(), 0
     for key in keys:

@@ -25,7 +25,7 @@ def plan_tasks(
 ) -> Iterator[ObjectTask]:
     """Yields tasks of about `task_bytes` each: first for segments with extents, then for unreferenced ones.
 
-    `unreferenced` has segments with their sizes in bytes; `names` maps the table's partition indexes to partitions.
+    `unreferenced` lists segments and their sizes in bytes; `names` maps the table's partition indexes to partitions.
     """
     found = list(table.objects())
     bounds = list(accumulate((count for _, count in found), initial=0))
@@ -45,7 +45,7 @@ def plan_tasks(
 
 
 def _cut(objects: Sequence[tuple[int, int, int]], task_bytes: int) -> Iterator[tuple[int, int]]:
-    """The index ranges [first, stop) of consecutive objects that each task reads."""
+    """Divides objects into tasks, as index ranges [first, stop)."""
     edges, cost = [0], 0
     for index, (_, _, size) in enumerate(objects):
         is_full = cost + size > task_bytes or index - edges[-1] == _TASK_OBJECTS

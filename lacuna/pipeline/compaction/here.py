@@ -1,4 +1,4 @@
-"""Runs units in this process, without Spark, and swaps each in as soon as its tasks are done."""
+"""Runs units in this process, without Spark."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,9 +11,9 @@ from lacuna.pipeline.stores import shared_store
 def run_here(
     plan: PlanRun, units: Sequence[Unit], attempts: Iterator[int]
 ) -> Iterator[tuple[Unit, UnitOutcome]]:
-    """Runs the units one after another, and yields each unit with its outcome.
+    """Runs the units one by one, swaps each in when its tasks are done, and yields it with its outcome.
 
-    `attempts` yields a unique number for each attempt. If a unit's task fails, the unit fails. Raises the errors of
+    `attempts` yields a unique number for each attempt. A unit fails if any of its tasks does. Raises the errors of
     `commit`.
     """
     for unit in units:
