@@ -97,7 +97,7 @@ class Cutover:
 
 
 async def cut_over(source: Agents, target: Agents, given: Cutover) -> list[str]:
-    """Promote mirrors, and return a message for each. Raises UserError, and promotes none, if any cannot be promoted."""
+    """Promote mirrors, and return a message for each. If any cannot be promoted, none is, and UserError is raised."""
     async with Kafka(target, "the target") as here:
         links = await links_of(here)
         chosen = sorted(links) if given.is_all else list(dict.fromkeys(given.names))

@@ -138,7 +138,7 @@ class Importer:
         self.progress = Progress()
 
     async def run(self) -> None:
-        """Copy until everything is copied, or indefinitely. Raises UserError and CommandRefused if a retry cannot help."""
+        """Copy once or continuously. Raises UserError and CommandRefused if a retry cannot help."""
         while True:
             try:
                 await self._session()

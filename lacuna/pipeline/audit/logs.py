@@ -41,7 +41,7 @@ class Hole:
 
 
 def holes_of(log: PartitionLog) -> list[Hole]:
-    """Returns the holes from the log start to the high watermark. A hole across the last stable offset is split there."""
+    """Returns the holes from the log start to the high watermark, split at the last stable offset."""
     found = []
     first = log.log_start_offset
     ends = (*log.extents.base_offsets, log.high_watermark)

@@ -83,7 +83,7 @@ class Matcher:
         self._at = 0
 
     def add(self, part: AuditedPart, *, is_payload: bool) -> None:
-        """Processes the next part of the object. `is_payload` is False for its header and end, which hold no records."""
+        """Processes the next part of the object. `is_payload` is False for its header and end."""
         for damage in part.damages:
             if len(self._damages) == MAX_FINDINGS:
                 self._findings.errors_left_out += 1
