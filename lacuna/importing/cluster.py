@@ -95,7 +95,7 @@ class ClusterRefused(UserError):
 
 
 def failure_of(what: str, code: int) -> ClusterFailed | ClusterRefused:
-    """Return the error for a coordinator's error code. A retry can help only if the coordinator is moving or loading."""
+    """Return the error for a coordinator's error code: ClusterFailed if the coordinator is moving or loading."""
     kind = ClusterFailed if code in _COORDINATOR_MOVES else ClusterRefused
     return kind(f"{what}: {name_of(code)}")
 

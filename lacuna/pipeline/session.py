@@ -95,11 +95,11 @@ def spark_session(
     *,
     verbose: bool = False,
 ) -> "Iterator[SparkSession]":
-    """Opens a Spark session for the block and stops it at the end. `settings` are Spark's and override Lacuna's.
+    """Opens a Spark session for the block. `settings` are Spark's, and override Lacuna's.
 
-    If this process already has a session, that session is used unchanged and left running. `job_errors` explains errors
-    in the block. With `verbose`, Spark's warnings are shown. Raises PipelineError if Java, PySpark or the master is
-    missing.
+    If this process already has a session, that one is used unchanged and left running. Errors in the block are
+    explained by `job_errors`. With `verbose`, Spark's warnings are shown. Raises PipelineError if Java, PySpark or the
+    master is missing.
     """
     with job_errors():
         from pyspark import SparkContext
@@ -119,10 +119,7 @@ def spark_session(
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, str]:
-    """Parses Spark settings of the form NAME=VALUE, as given to --conf.
-
-    Raises PipelineError if a text has another form.
-    """
+    """Parses the Spark settings passed to --conf. Raises PipelineError unless they have the form NAME=VALUE."""
     settings = {}
     for text in texts:
         name, sign, value = text.partition("=")
@@ -195,7 +192,7 @@ def _start(
 
 
 def _launch(conf: "SparkConf", verbose: bool) -> "JavaGateway":
-    """Starts a JVM. Without `verbose`, the standard error of the JVM and its Python workers is held back."""
+    """Starts a JVM. Without `verbose`, its standard error, and that of its Python workers, is held back."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
@@ -215,7 +212,7 @@ def _launch(conf: "SparkConf", verbose: bool) -> "JavaGateway":
 
 
 def _credentials() -> dict[str, str]:
-    """The settings that pass the credentials for an S3 bucket to tasks on other machines."""
+    """Returns the settings that pass S3 credentials to tasks on other machines."""
     return {
         f"{_EXECUTOR_ENVIRONMENT}{name}": value
         for name, value in os.environ.items()
@@ -224,7 +221,9 @@ def _credentials() -> dict[str, str]:
 
 
 def _driver_memory() -> str:
-    """The JVM's maximum heap: an eighth of the available memory, but at least half a GiB and at most two."""
+    """Returns the JVM's maximum heap: an eighth of the available memory, but no less than half a GiB and no more than
+    two.
+    """
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):  # no cgroup, or one with "max"
         there = min(there, int(_MEMORY_LIMIT.read_text()))
@@ -234,7 +233,7 @@ def _driver_memory() -> str:
 
 @contextmanager
 def _environment(**values: str) -> Iterator[None]:
-    """Sets environment variables for the processes started in the block, and restores them after it."""
+    """Sets environment variables for the processes started in the block, and restores them afterwards."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -251,7 +250,7 @@ def _environment(**values: str) -> Iterator[None]:
 
 
 def check_master(master: str) -> None:
-    """Raises PipelineError unless Spark accepts the URL `master`, and an address answers if it is a spark:// URL."""
+    """Raises PipelineError unless Spark accepts the URL `master` and, for spark://, one of its addresses answers."""
     if not _KNOWN.fullmatch(master):
         raise PipelineError(
             f"{master!r} is not a Spark master: give local[*], local[N] (N processor cores of this "
@@ -267,7 +266,7 @@ def is_local(master: str) -> bool:
 
 
 def _addresses(master: str) -> list[tuple[str, int]]:
-    """The (host, port) pairs of spark://HOST:PORT[,HOST:PORT…]; further ones are standby masters."""
+    """Parses spark://HOST:PORT[,HOST:PORT…]. All addresses after the first are standby masters."""
     addresses = []
     for text in master.removeprefix(_STANDALONE).split(","):
         host, _, port = text.rpartition(":")
@@ -291,7 +290,7 @@ def _probe(master: str, addresses: list[tuple[str, int]]) -> None:
 
 
 def _failure(address: tuple[str, int]) -> str:
-    """The reason why the address cannot be reached, or "" if it can."""
+    """Returns why the address cannot be reached, or "" if it can."""
     try:
         socket.create_connection(address, _ANSWERS_WITHIN).close()
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""SQL over topics, using DuckDB: each topic that a statement names is a table with the columns of `lacuna.read`."""
+"""SQL over topics, using DuckDB: each topic named in a statement is a table with the columns of `lacuna.read`."""
 
 import logging
 import re
@@ -48,9 +48,9 @@ _BARE_OFFSET: Final = re.compile(r'(?<!")\boffset\b(?!")', re.IGNORECASE)
 
 @contextmanager
 def answer(source: Source, statement: str, *, as_of: Time | None = None) -> Iterator[Any]:
-    """Runs a statement, and yields DuckDB's connection, which has the result. Objects are pinned until the end.
+    """Runs a statement, and yields DuckDB's connection, which holds the result. Objects are pinned until the end.
 
-    All topics are read up to one cut, which splits no transaction: the current cut, or the one at `as_of`. With
+    All topics are read up to one cut, which splits no transaction: the current one, or the one at `as_of`. With
     metadata from the bucket, `as_of` shows what consumers could see at that time, which may split transactions. Raises
     PipelineError, including for statements that DuckDB rejects, and the errors of `lacuna.read`.
     """
@@ -83,7 +83,7 @@ def _duckdb() -> Any:
 
 
 def _named_in(statement: str, topics: Iterable[str]) -> list[str]:
-    """The topics that a statement may name. Raises PipelineError if SQL cannot distinguish two of them."""
+    """Returns the topics that a statement may name. Raises PipelineError if SQL cannot distinguish two of them."""
     found: dict[str, str] = {}
     for name in topics:
         if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement):
@@ -120,7 +120,7 @@ def _tables(
 
 
 class _Table(ds.Dataset):  # type: ignore[misc]
-    """The records of a topic, as a dataset of which DuckDB can read just the columns that it needs, several times.
+    """The records of a topic, as a dataset that DuckDB can scan several times, for just the columns that it needs.
 
     DuckDB uses only `schema` and `scanner`, and relies on the scanner to apply the filter.
     """
@@ -140,7 +140,6 @@ class _Table(ds.Dataset):  # type: ignore[misc]
         filter: ds.Expression | None = None,  # noqa: A002 - DuckDB's name
         **_: Any,
     ) -> ds.Scanner:
-        """A scanner of these columns and of the rows that pass the filter."""
         needed = pa.schema([_COLUMNS.field(name) for name in _needed(columns, filter)])
         spans = narrowed(self._spans, filter)
         batches = record_batches(self._store, self._cluster_id, spans, needed)
@@ -148,7 +147,7 @@ class _Table(ds.Dataset):  # type: ignore[misc]
 
 
 def _needed(columns: Iterable[str] | None, condition: ds.Expression | None) -> list[str]:
-    """The columns that a scan decodes: those that it returns, and those in its condition."""
+    """Returns the columns that a scan decodes: those that it returns, and those in its condition."""
     text = str(condition)
     wanted = COLUMNS.names if columns is None else set(columns)
     needed = [name for name in COLUMNS.names if name in wanted or name in text]
@@ -156,9 +155,10 @@ def _needed(columns: Iterable[str] | None, condition: ds.Expression | None) -> l
 
 
 def narrowed(spans: Iterable[Span], condition: ds.Expression | None) -> list[Span]:
-    """The spans without records that cannot meet a condition, as far as it compares places and times with constants.
+    """Narrows the spans by the comparisons of places and times with constants in a condition.
 
-    Only the text of the condition is known. If it has anything but comparisons joined by "and", nothing is left out.
+    Only the text of the condition is available. If it contains anything but comparisons joined by "and", nothing is
+    narrowed.
     """
     text = _TEXT.sub("", str(condition))
     if _OTHER.search(text):
@@ -177,7 +177,7 @@ def narrowed(spans: Iterable[Span], condition: ds.Expression | None) -> list[Spa
 
 
 def _within(bounds: Bounds, name: str, comparison: str, constant: str) -> Bounds:
-    """The bounds narrowed by a comparison of the column `name`. They may be slightly wider than necessary."""
+    """Narrows the bounds by a comparison of the column `name`. They may be slightly wider than necessary."""
     is_time = name == "timestamp"
     number = (
         round(datetime.fromisoformat(constant).timestamp() * 1000) if is_time else int(constant)

@@ -1,4 +1,4 @@
-"""Runs a job's tasks in threads of this process or, if there is much to read, on Spark, and reports its progress."""
+"""Runs a job's tasks in threads of this process or, if there is much to read, on Spark, and reports progress."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -23,27 +23,29 @@ _MOST_THREADS: Final = 4
 
 
 class Progress:
-    """Receives a job's progress, in any thread. This base class shows nothing."""
+    """Receives a job's progress, in any thread. This base class displays nothing."""
 
     def stage(self, text: str) -> None:
-        """Shows the description of the stage that begins now."""
+        """Begins a stage with this description."""
 
     def expect(self, amount: int) -> None:
         """Adds `amount`, in bytes or tasks, to the total work."""
 
     def advance(self, amount: int) -> None:
-        """Reports that `amount` more of the work is done."""
+        """Adds `amount` to the work done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Runs a job's tasks on Spark, if available, when they read `spark_from_bytes` or more, or else in this process."""
+    """Runs a job's tasks on Spark, if it is available and they read `spark_from_bytes` or more, or else in this
+    process.
+    """
 
     open_spark: OpenSpark | None = None
     spark_from_bytes: int = 0
 
     def spark_for(self, size: int) -> "SparkSession | None":
-        """The Spark session for tasks that read `size` stored bytes, or None if this process runs them."""
+        """Returns the Spark session for tasks that read `size` stored bytes, or None if this process runs them."""
         if self.open_spark is None or size < self.spark_from_bytes:
             return None
         return self.open_spark()
@@ -59,9 +61,8 @@ class Workers:
     ) -> None:
         """Runs `work(task, attempt)` for each task, and calls `tell` with its index and result when it ends.
 
-        No two attempts have the same number. If a task fails, its error is raised once no other task is running. On
-        Spark, the error is wrapped in Spark's own. `size` is the number of bytes that the tasks read, and `what` a
-        description.
+        Attempt numbers are unique. If a task fails, its error (on Spark, wrapped in Spark's own) is raised once no
+        other task is running. `size` is the number of bytes that the tasks read, and `what` describes them.
         """
         spark = self.spark_for(size)
         if spark is None:

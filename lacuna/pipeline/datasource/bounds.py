@@ -1,4 +1,4 @@
-"""The bounds of a read, given as in Spark's Kafka source: by edges, offsets or timestamps."""
+"""The bounds of a read, given by edges, offsets or timestamps, as in Spark's Kafka source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,8 +16,6 @@ _OFFSETS_LOOK: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 
 
 class TopicPartition(NamedTuple):
-    """A partition, named by its topic's name and its number."""
-
     topic: str
     partition: int
 
@@ -34,9 +32,9 @@ class AtEdge:
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """A bound at a given offset or edge of each partition. All partitions that are read must be given.
+    """A bound at an offset or edge for each partition, which must cover all partitions that are read.
 
-    If the offsets were taken from a stream, `topic_ids` has their topics' ids.
+    `topic_ids` contains the ids of topics whose offsets come from a stream.
     """
 
     offsets: Mapping[TopicPartition, int]
@@ -45,9 +43,9 @@ class AtOffsets:
 
 @dataclass(frozen=True, slots=True)
 class AtTimestamp:
-    """A bound at the first record with this time (ms since the epoch) or a later one, in every partition.
+    """A bound at each partition's first record with this timestamp (in ms) or a later one.
 
-    In a partition without such a record, the bound is the end if `is_latest_without`; otherwise, it is an error.
+    If a partition has no such record, the bound is its end if `is_latest_without`; otherwise, that is an error.
     """
 
     timestamp: int
@@ -56,7 +54,7 @@ class AtTimestamp:
 
 @dataclass(frozen=True, slots=True)
 class AtTimestamps:
-    """Like AtTimestamp, but with a time for each partition. All partitions that are read must be given."""
+    """Like AtTimestamp, with a timestamp for each partition. All partitions that are read must be included."""
 
     timestamps: Mapping[TopicPartition, int]
     is_latest_without: bool
@@ -66,10 +64,10 @@ Bound: TypeAlias = AtEdge | AtOffsets | AtTimestamp | AtTimestamps
 
 
 def bound_of(options: Options, side: str, default: int) -> Bound:
-    """The bound that the options give for `side`, "starting" or "ending", or the edge `default` if they give none.
+    """Returns the bound that the options specify for `side` ("starting" or "ending"), or the edge `default`.
 
-    If several are given, a single time takes precedence over a time for each partition, and times over offsets. Raises
-    OptionError.
+    If several are specified, one timestamp for all takes precedence over timestamps by partition, and those take
+    precedence over offsets. Raises OptionError.
     """
     is_latest_without = side == "ending" or (
         options.one_of("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
@@ -97,7 +95,7 @@ def bound_of(options: Options, side: str, default: int) -> Bound:
 
 
 def _split_ids(given: Any) -> tuple[Any, dict[str, str]]:
-    """Splits a stream's position into the offsets, without topic ids, and the topic ids by topic."""
+    """Separates the topic ids in a stream's position from its offsets."""
     if not isinstance(given, dict) or not all(isinstance(each, dict) for each in given.values()):
         return given, {}
     ids = {topic: each[ID] for topic, each in given.items() if isinstance(each.get(ID), str)}
@@ -109,10 +107,7 @@ def _split_ids(given: Any) -> tuple[Any, dict[str, str]]:
 
 
 def _numbers(options: Options, name: str, minimum: int, given: Any) -> dict[TopicPartition, int]:
-    """The numbers in `given`, which the option `name` has in the form {"topic": {"0": 12}}, each at least `minimum`.
-
-    Raises OptionError.
-    """
+    """Checks an option in the form {"topic": {"0": 12}}, with numbers of at least `minimum`. Raises OptionError."""
     if isinstance(given, dict) and all(isinstance(each, dict) for each in given.values()):
         found = {
             TopicPartition(topic, int(partition)): number
@@ -159,6 +154,6 @@ def check_order(first: Bound, end: Bound) -> None:
 
 
 def names_of(partitions: Any, most: int = 10) -> str:
-    """Up to `most` names of partitions as text, and the number of the others."""
+    """Formats up to `most` names of partitions, followed by the number of the others."""
     names = [str(each) for each in sorted(partitions)]
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if names[most:] else "")

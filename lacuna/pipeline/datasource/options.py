@@ -1,4 +1,4 @@
-"""The options as Spark passes them: text by name. The case of names does not matter."""
+"""Parses the options that Spark passes as strings. Option names are not case-sensitive."""
 
 import json
 import os
@@ -56,11 +56,11 @@ _OF_KAFKA: Final = {
 
 
 class OptionError(PipelineError):
-    """An option is invalid; the message names it and says what would be valid."""
+    """An option is invalid. The message names it, and says which values are valid."""
 
 
 class Options:
-    """Reads and checks options. Every method raises OptionError for an invalid value."""
+    """Parses and checks options. Every method raises OptionError for an invalid value."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): value for name, value in given.items()}
@@ -69,7 +69,7 @@ class Options:
         return name.lower() in self._given
 
     def text(self, name: str) -> str | None:
-        """The value without surrounding spaces, or None if the option was not given."""
+        """Returns the value without surrounding spaces, or None if the option is not set."""
         value = self._given.get(name.lower())
         return None if value is None else value.strip()
 
@@ -83,7 +83,7 @@ class Options:
         return value
 
     def integer(self, name: str, minimum: int = 1) -> int | None:
-        """A whole number that is at least `minimum`, or None if it was not given."""
+        """Returns an integer of at least `minimum`, or None if the option is not set."""
         value = self.text(name)
         if value is None:
             return None
@@ -95,9 +95,8 @@ class Options:
         return number
 
     def seconds(self, name: str, default: float) -> float:
-        """A duration in seconds, written as in Spark: 500ms, 30s, 15m, 1h or 2d.
-
-        A number without a unit is in seconds.
+        """Returns a duration in seconds. It is written as in Spark (500ms, 30s, 15m, 1h or 2d); the default unit is
+        seconds.
         """
         value = self.text(name)
         if value is None:
@@ -108,7 +107,7 @@ class Options:
         return int(found[1]) * _UNITS[found[2]]
 
     def past_ms(self, name: str) -> int | None:
-        """A past time in milliseconds since 1970, or None if it was not given."""
+        """Returns a past time in milliseconds since 1970, or None if the option is not set."""
         value = self.text(name)
         if value is None:
             return None
@@ -118,7 +117,6 @@ class Options:
             raise OptionError(f"option {name}={value}: {error}") from None
 
     def json(self, name: str) -> Any:
-        """A JSON value, or None if it was not given."""
         value = self.text(name)
         if value is None:
             return None
@@ -128,9 +126,9 @@ class Options:
             raise OptionError(f"option {name}={value}: it is not valid JSON: {error}") from None
 
     def check_names(self, known: Collection[str], hints: Mapping[str, str] | None = None) -> None:
-        """Raises one OptionError that lists all given options that are neither `known` nor Spark's own.
+        """Raises an OptionError that lists all options that are neither `known` nor Spark's own.
 
-        `hints` has alternatives to some of these options.
+        `hints` suggests alternatives to some of them.
         """
         if _PROVIDER in self._given or any(name.startswith(_OF_TABLE) for name in self._given):
             raise OptionError(_TABLES_LOSE_OPTIONS)
@@ -147,7 +145,7 @@ class Options:
             raise OptionError("; ".join(wrong))
 
     def location(self, *, needs_control: bool) -> ClusterLocation:
-        """The cluster that the options in `LOCATION_OPTIONS` or the environment name. Raises PipelineError."""
+        """Returns the cluster that `LOCATION_OPTIONS` or environment variables specify. Raises PipelineError."""
         data, control, store, keys, *_ = (self.text(name) for name in LOCATION_OPTIONS)
         try:
             return find_cluster(
@@ -163,7 +161,7 @@ class Options:
             raise PipelineError(f"{error}{self.where_none()}") from None
 
     def where_none(self) -> str:
-        """The end of a message about a missing option: a hint that Spark may have lost all options, or ""."""
+        """Returns a hint for errors about missing options, or "" unless Spark seems to have lost all options."""
         return "" if self._given else f". In SQL, {_TABLES_LOSE_OPTIONS}"
 
 

@@ -1,4 +1,4 @@
-"""The options of a reader: those of Spark's Kafka source, and Lacuna's own."""
+"""The options for reading: those of Spark's Kafka source, and Lacuna's own."""
 
 import logging
 import re
@@ -66,16 +66,13 @@ _MAX_TRIGGER_DELAY: Final = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Selects all partitions of the topics `names`, or of the topics whose names contain a match of `pattern`."""
+    """Selects all partitions of the topics `names`, or of topics whose names contain a match of `pattern`."""
 
     names: frozenset[str] = frozenset()
     pattern: re.Pattern[str] | None = None
 
     def chosen(self, existing: Iterable[str]) -> list[str]:
-        """The names of the topics to read, sorted.
-
-        With a pattern, these are the names in `existing` that it matches.
-        """
+        """Returns `names`, or the `existing` names that match the pattern, sorted."""
         if self.pattern is None:
             return sorted(self.names)
         return sorted(name for name in existing if self.pattern.search(name))
@@ -83,8 +80,6 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """Selects only these partitions."""
-
     partitions: frozenset[TopicPartition]
 
 
@@ -93,12 +88,11 @@ Selection: TypeAlias = Topics | Partitions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """The checked options of a reader. `pin` and `max_trigger_delay` are in seconds; None means no limit.
+    """The checked options for reading. `pin` and `max_trigger_delay` are in seconds; a limit of None is no limit.
 
-    With `as_of_ms`, a batch shows the records that a read_committed consumer could see at that time. With `is_cut`, a
-    batch or micro-batch ends where no transaction is split, as of that time or as of now.
-
-    With `pushdown`, a query's filters narrow the records to read.
+    With `as_of_ms`, a batch contains what a read_committed consumer could see at that time. With `is_cut`, a batch or
+    micro-batch ends where no transaction is split, as of that time or of now. With `pushdown`, a query's filters narrow
+    the records to read.
     """
 
     location: ClusterLocation
@@ -123,10 +117,7 @@ class ReadOptions:
 
 
 def read_options(options: Options, *, is_streaming: bool | None = None) -> ReadOptions:
-    """Checks the options of a batch or a stream.
-
-    `is_streaming` is None if that is not known yet. Raises PipelineError.
-    """
+    """Checks the options for a batch or a stream (None: not known yet). Raises PipelineError."""
     options.check_names(READING_OPTIONS, _INSTEAD)
     metadata = options.one_of("metadata", (CONTROL, BUCKET), CONTROL)
     found = ReadOptions(

@@ -1,4 +1,4 @@
-"""Damage that `lacuna verify` has confirmed, and the data that a run leaves out because of the damage."""
+"""Damage that `lacuna verify` has confirmed, and the data that a run leaves out for that reason."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,9 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """The offsets [first, end) in the object `key` that a run left out. `kind` is verify's name for the damage."""
+    """The offsets [first, end) in the object `key` that a run left out. `kind` is the damage that `lacuna verify`
+    reported.
+    """
 
     partition: int
     first_offset: int
@@ -32,7 +34,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmedDamage:
-    """The damage in a report from `lacuna verify`: the affected offsets, by the key of the object."""
+    """The offsets that a `lacuna verify` report lists as damaged, by object key."""
 
     cluster_id: str
     hits: Mapping[str, tuple[Hit, ...]]
@@ -56,7 +58,7 @@ class ConfirmedDamage:
             ) from error
 
     def kind_of(self, key: str, topic: str, partition: int, first: int, end: int) -> str | None:
-        """The kind of damage to the offsets [first, end) in an object, or None if the report has no such damage."""
+        """Returns the kind of damage that the report lists for the offsets [first, end) in an object, or None."""
         hits = sorted(
             hit
             for hit in self.hits.get(key, ())

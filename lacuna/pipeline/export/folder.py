@@ -1,4 +1,4 @@
-"""A directory as a destination. A run is published with a single rename."""
+"""Exports to a directory, in which a single rename publishes a run."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ _PUBLISHED = "published"
 
 
 class FolderDestination:
-    """A `Destination` in the folder `root`, which all executors must reach under the same path."""
+    """A `Destination` in the folder `root`, which must have the same path on all executors."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -1,4 +1,4 @@
-"""The columns of exported files, and the folders of these files."""
+"""The columns of exported files, and the folders in which these files are placed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -32,10 +32,10 @@ _FOLDERS: Final = ("topic", "run", "day", "hour")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The rules for turning records into rows. Can be pickled. Keys or values without a schema are bytes.
+    """The rules for turning records into rows. Can be pickled. Keys and values without a schema are bytes.
 
-    With `is_flat`, each field of a typed key or value becomes a column. `sort_by` names the columns by which rows that
-    are written together are sorted.
+    With `is_flat`, each field of a typed key or value becomes a column. Rows that are written together are sorted by
+    the columns `sort_by`.
     """
 
     partition_by: str = NONE
@@ -45,7 +45,7 @@ class Layout:
     is_flat: bool = False
 
     def schema(self) -> pa.Schema:
-        """The columns of the files. Raises DestinationError if two columns would have the same name."""
+        """Returns the columns of the files. Raises DestinationError if two would have the same name."""
         fields = [
             *_FRONT,
             *self.fields("key", self.key),
@@ -61,7 +61,7 @@ class Layout:
         return pa.schema(fields)
 
     def check_sorting(self) -> None:
-        """Raises DestinationError if a column to sort by does not exist, or if its values have no order."""
+        """Raises DestinationError if a column to sort by does not exist, or cannot be sorted by."""
         schema = self.schema()
         for name in self.sort_by:
             if name not in schema.names:
@@ -74,7 +74,7 @@ class Layout:
                 )
 
     def key_column(self) -> str:
-        """The single column of the key. Raises DestinationError if keys are structs, lists or maps."""
+        """Returns the single column of the key. Raises DestinationError if keys are structs, lists or maps."""
         found = self.fields("key", self.key)
         if len(found) == 1 and not pa.types.is_nested(found[0].type):
             return str(found[0].name)
@@ -95,9 +95,9 @@ class Layout:
         )
 
     def fields(self, name: str, schema: TypedSchema | None) -> list[pa.Field]:
-        """The columns of a key or value; `name` is "key" or "value".
+        """Returns the columns for `name`, which is "key" or "value".
 
-        The names of a key's flattened fields begin with `key_`. Those of a value's begin with `value_` if the name is
+        The names of a key's flattened fields get the prefix `key_`, and those of a value get `value_` if they are
         taken.
         """
         if schema is None:
@@ -116,7 +116,7 @@ class Layout:
 
 
 def leaf_columns(schema: pa.Schema) -> dict[str, str]:
-    """The types of all columns, and of the fields nested in them, by path."""
+    """Returns the types of all columns, and of the fields nested in them, by path."""
     return dict(leaf for field in schema for leaf in _leaves(field.name, field.type))
 
 
@@ -134,9 +134,9 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, str]]:
 
 
 def time_folder(partition_by: str, hour: int | None) -> str:
-    """The folder of a record, with a slash at its end.
+    """Returns the folder of a record, with a trailing slash.
 
-    `hour` is the record's time in whole hours since 1970 UTC, or None if it has no time.
+    `hour` is the record's time in whole hours since 1970 UTC, or None if it has no timestamp.
     """
     names = ("day",) if partition_by == "day" else ("day", "hour")
     values: Mapping[str, str]

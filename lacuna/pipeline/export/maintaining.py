@@ -1,4 +1,4 @@
-"""Keeps Iceberg tables small: merges small data files, and deletes old snapshots and the files that only they used."""
+"""Keeps Iceberg tables small: merges small data files, and deletes old snapshots and files that only they used."""
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,12 +60,10 @@ _EXPIRED_SHARE: Final = 1 / 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """The maintenance of a topic's table after a run.
+    """The maintenance of a topic's table after a run. The topic must be locked.
 
-    If set, `expire_ms` is the minimum age of the snapshots to delete.
-
-    With `merges`, small files are merged into files of about `file_bytes`. The snapshots in `kept` are never deleted.
-    The lock of the topic must be held.
+    With `merges`, small files are merged into files of about `file_bytes`. Snapshots older than `expire_ms` (None:
+    never) are deleted, except those in `kept`.
     """
 
     into: TopicTable
@@ -106,12 +104,10 @@ def merge_small_files(
     compression: str,
     sort_by: Sequence[str] = (),
 ) -> int:
-    """Rewrites small data files as larger ones, and replaces them in one snapshot.
+    """Replaces small data files by larger ones in one snapshot. Returns the number of files replaced.
 
-    Returns the number of files replaced.
-
-    On return, `table` has the new snapshot. Rows with position deletes are left out of the new files. If another writer
-    commits first, the snapshot is not added, and the next run tries again.
+    On return, `table` has the new snapshot. Rows with position deletes are omitted from the new files. If another
+    writer commits first, no snapshot is added, and the next run tries again.
     """
     snapshot = table.current_snapshot()
     if snapshot is None or not snapshot.manifests(table.io):
@@ -157,10 +153,7 @@ def merge_small_files(
 
 
 def _chosen(table: Table, file_bytes: int) -> Iterator[tuple[pa.Schema, list[FileScanTask]]]:
-    """The groups of files to merge into one file each, with their columns.
-
-    Bounds the total number of bytes and files.
-    """
+    """Yields groups of files to merge into one file each, with their columns. Limits the total size and number."""
     bytes_left, files_left = _MOST_BYTES, _MOST_FILES
     for group in _groups(table, file_bytes):
         files_left -= len(group)
@@ -174,16 +167,17 @@ def _chosen(table: Table, file_bytes: int) -> Iterator[tuple[pa.Schema, list[Fil
 
 
 def _is_worn(task: FileScanTask) -> bool:
-    """Whether so many rows of a file are deleted that the file is rewritten, however large it is."""
+    """Whether so many rows of a file are deleted that it should be rewritten regardless of its size."""
     deleted = sum(each.record_count for each in task.delete_files)
     return bool(deleted and deleted >= task.file.record_count * _WORN_SHARE)
 
 
 def _groups(table: Table, file_bytes: int) -> Iterator[list[FileScanTask]]:
-    """The files of each partition that are worth merging: at most `_MOST_FILES`, the smallest first.
+    """Yields groups of up to `_MOST_FILES` files worth merging, each from one partition: first files with many deleted
+    rows.
 
-    A file is merged only with other files whose total size is at least its own. A byte is therefore rewritten only into
-    a file of at least twice the size, however often files are added. Files with many deleted rows come first.
+    Of the others, the smallest come first, and a file is merged only if the smaller ones add up to at least its size. A
+    byte is therefore rewritten only into a file of at least twice the size, however often files are added.
     """
     worn, small = dict[Any, list[FileScanTask]](), dict[Any, list[FileScanTask]]()
     for task in table.scan().plan_files():
@@ -213,7 +207,7 @@ def _groups(table: Table, file_bytes: int) -> Iterator[list[FileScanTask]]:
 def _alike(
     table: Table, tasks: Sequence[FileScanTask], most_bytes: int
 ) -> Iterator[tuple[pa.Schema, list[FileScanTask]]]:
-    """Divides files by columns and size, in the order of their names, which is also the order of offsets."""
+    """Divides files by columns and size, in the order of their names, which is also offset order."""
     by_schema: dict[bytes, tuple[pa.Schema, list[FileScanTask]]] = {}
     for task in sorted(tasks, key=lambda task: task.file.file_path.rpartition("/")[2]):
         with table.io.new_input(task.file.file_path).open() as source:
@@ -244,9 +238,9 @@ def _write(
     compression: str,
     sort_by: Sequence[str],
 ) -> None:
-    """Writes rows to one file. About `ROW_BYTES` of rows are in memory at a time, and are sorted together.
+    """Writes rows to one file. About `ROW_BYTES` of rows at a time are held in memory and sorted together.
 
-    Files that are older than a column to sort by do not have that column.
+    Files older than a column to sort by do not contain that column.
     """
     order = [name for name in sort_by if name in schema.names]
     with pq.ParquetWriter(sink, schema, compression=compression, version="2.6") as writer:
@@ -262,7 +256,7 @@ def _write(
 
 
 def _row_groups(table: Table, deleted: Mapping[str, pa.Array]) -> Iterator[pa.Table]:
-    """The rows of the files with these paths, without the rows at the deleted positions."""
+    """Yields the rows of the files with these paths, except those at deleted positions."""
     for path, positions in deleted.items():
         begin = 0
         with table.io.new_input(path).open() as source:
@@ -276,10 +270,9 @@ def _row_groups(table: Table, deleted: Mapping[str, pa.Array]) -> Iterator[pa.Ta
 def _delete_orphans(table: Table, destination: Destination, current: int) -> None:
     """Deletes the files of merges that died before they added their snapshot.
 
-    A commit may still be in flight, and takes effect only if the table's current snapshot is the one on which the merge
-    was based. The files of merges that are based on the current snapshot therefore stay for now. Once another snapshot
-    follows the one on which a merge was based, that merge cannot succeed any more. Manifests are read only in that
-    case, since their number grows with the number of snapshots.
+    A merge can commit only while the snapshot on which it is based is the current one. Its commit may still be in
+    flight until then, so the files of merges based on the current snapshot stay for now. For the others, manifests must
+    be read, which takes longer the more snapshots there are.
     """
     snapshots = table.snapshots()
     done = {in_summary(each, _TOKEN) for each in snapshots}
@@ -298,8 +291,8 @@ def _delete_orphans(table: Table, destination: Destination, current: int) -> Non
 def expire_snapshots(table: Table, expire_ms: int, kept: frozenset[int]) -> None:
     """Deletes the snapshots that were too old at the table's last change, and the files that only they used.
 
-    Nothing is deleted while they make up less than `_EXPIRED_SHARE` of all snapshots. Snapshots in `kept`, and those of
-    branches and tags, stay however old they are.
+    Nothing is deleted while these are less than `_EXPIRED_SHARE` of all snapshots. Snapshots in `kept`, and those of
+    branches and tags, stay regardless of their age.
     """
     stay = {*kept, *(each.snapshot_id for each in table.refs().values())}
     until_ms = table.metadata.last_updated_ms - expire_ms
@@ -331,7 +324,7 @@ def expire_snapshots(table: Table, expire_ms: int, kept: frozenset[int]) -> None
 
 
 def _has_removed(snapshot: Snapshot) -> bool:
-    """Whether a snapshot may have removed files. If not, all files of older snapshots are still in use."""
+    """Whether a snapshot may have removed files. If none has, all files of older snapshots are still in use."""
     return snapshot.summary is None or snapshot.summary.operation != Operation.APPEND
 
 
@@ -341,7 +334,7 @@ def _manifests(table: Table, snapshots: Iterable[Snapshot]) -> Iterator[Manifest
 
 
 def _data_files(table: Table, manifests: "dict[str, ManifestFile]") -> set[str]:
-    """The files in the entries of the manifests, without the files that entries remove."""
+    """Returns the files that the manifests contain, except those that they mark as removed."""
     return {
         entry.data_file.file_path
         for each in manifests.values()

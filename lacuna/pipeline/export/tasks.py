@@ -1,4 +1,4 @@
-"""The work of one task, which reads its slices from the bucket, makes rows, and writes Parquet files."""
+"""The work of a task: reads its slices from the bucket, makes rows, and writes Parquet files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -34,9 +34,8 @@ ON_ERROR: Final = (FAIL, NULL, QUARANTINE)
 class TaskSettings:
     """The settings that all tasks of a run share; can be pickled.
 
-    `store` and `destination` are URLs. `aside` is the place for records that do not match their schema, and
-    `tombstones`, if given, the place for records without a value. `damage` has the data that may be left out if it
-    cannot be read.
+    `store` and `destination` are URLs. Records that do not match their schema go to `aside`, and those without a value
+    to `tombstones`, if given. Data listed in `damage` may be left out if it cannot be read.
     """
 
     store: str
@@ -53,7 +52,7 @@ class TaskSettings:
 
 @dataclass(slots=True)
 class TaskResult:
-    """The files that a task wrote, and the offsets that it left out because they cannot be read.
+    """The files that a task wrote, and the unreadable offsets that it left out.
 
     `misfits` counts the records that did not match their schema.
     """
@@ -64,7 +63,7 @@ class TaskResult:
 
 
 def run_task(settings: TaskSettings, task: Task, attempt: int) -> TaskResult:
-    """Exports the slices of a task. Each attempt has a separate folder, so that concurrent attempts do not collide.
+    """Exports the slices of a task. Each attempt writes to its own folder, so that concurrent ones do not collide.
 
     Raises UndecodableRecordError, DestinationError, and the errors of `load_blocks`.
     """
@@ -132,7 +131,9 @@ def _records(settings: TaskSettings, part: Slice, skip: Skip) -> Iterator[Record
 
 
 def _skip(settings: TaskSettings, part: Slice, result: TaskResult, lost: Lost) -> None:
-    """Records offsets that are left out. Raises an error of the same class if the damage to them is not confirmed."""
+    """Records unreadable offsets that may be left out. Raises an error like `lost.error` if their damage is not
+    confirmed.
+    """
     first = max(lost.first_offset, part.first_offset)
     end = min(lost.end_offset, part.end_offset)
     if first >= end:

@@ -1,5 +1,3 @@
-"""The options of the sink, and the checks on them."""
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -26,11 +24,10 @@ _LONGEST_ID: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """The checked options of a write. They are also sent to tasks, so they contain addresses rather than data folders.
+    """The checked options for writing. They are sent to tasks, so they contain addresses rather than data folders.
 
-    `topic` is the topic of all rows, or None if each row names its own. `codec` applies to topics that do not set one.
-    `transactional_id` and `batch_id` are None if they were not given; a batch write with both is committed only once,
-    however often it is repeated.
+    `topic` is the topic of all rows, or None if each row names its own. `codec` is used for topics that set none. A
+    batch write with both a `transactional_id` and a `batch_id` is committed only once, however often it is repeated.
     """
 
     location: ClusterLocation
@@ -41,7 +38,7 @@ class SinkOptions:
 
 
 def read_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOptions:
-    """Reads and checks the options of a write. The case of option names does not matter. Raises PipelineError."""
+    """Checks the options for a write, whose names are not case-sensitive. Raises PipelineError."""
     options = Options(given)
     options.check_names(_KNOWN, _HINTS)
     for name in ("topic", "transactionalId"):

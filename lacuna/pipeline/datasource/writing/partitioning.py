@@ -22,10 +22,9 @@ _ROW_BYTES: Final = 16
 
 
 class Partitioner:
-    """Assigns slots to rows; `topic` is the topic of all rows, or None if each row names its own.
+    """Assigns slots to rows. `topic` is the topic of all rows, or None if each row names its own.
 
-    `random(n)` returns a whole number from 0 up to n (exclusive). It chooses the first partition for rows without a
-    key.
+    `random(n)` returns an integer in [0, n), and chooses the first partition for rows without a key.
     """
 
     def __init__(self, targets: Targets, topic: str | None, random: Callable[[int], int]) -> None:
@@ -36,7 +35,9 @@ class Partitioner:
         self._stuck: dict[bytes, int] = {}
 
     def slots(self, rows: pa.RecordBatch) -> "NDArray[np.int32]":
-        """The slot of each row (see `Targets`). Raises PipelineError if a row has no valid topic, partition or key."""
+        """Returns the slot of each row (see `Targets`). Raises PipelineError if a row has no valid topic, partition or
+        key.
+        """
         if self._topic is not None:
             return self._slots_in(self._targets.of(self._topic), rows)
         topics = rows.column("topic")
@@ -56,7 +57,6 @@ class Partitioner:
         return slots
 
     def _slots_in(self, target: Target, rows: pa.RecordBatch) -> "NDArray[np.int32]":
-        """The slots of rows that all go to the topic `target`."""
         keys, asked = rows.column("key"), rows.column("partition")
         if target.requires_keys and keys.null_count:
             raise PipelineError(
@@ -76,7 +76,7 @@ class Partitioner:
         return partitions + np.int32(target.first_slot)
 
     def _stick(self, target: Target, rows: pa.RecordBatch) -> "NDArray[np.int64]":
-        """The partitions for rows without a key."""
+        """Returns partitions for rows without a key."""
         begun = self._stuck.get(target.topic_id)
         if begun is None:
             begun = self._random(target.partition_count) * STICKY_BYTES

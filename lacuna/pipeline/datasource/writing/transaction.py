@@ -6,9 +6,9 @@
     TxnOffsetCommit            stores the progress of the query, within the transaction
     EndTxn                     makes everything visible in one step
 
-Each request may be sent again if its reply is lost, but the whole sequence must not be repeated, because segments that
-were committed in an aborted transaction stay aborted. A write whose transaction is aborted fails, and Spark's next
-attempt writes new segments.
+Each request may be sent again if its reply is lost. The sequence as a whole must not be repeated: segments committed in
+an aborted transaction stay aborted. If the transaction is aborted, the write fails, and Spark's next attempt writes new
+segments.
 """
 
 import json
@@ -68,10 +68,7 @@ _FENCED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryProgress:
-    """The progress of a query, which has written batch `batch_id`.
-
-    The progress is stored as offsets of the group `group_id`.
-    """
+    """The progress of a query that has written batch `batch_id`, stored as offsets of the group `group_id`."""
 
     group_id: str
     query_id: str
@@ -84,12 +81,11 @@ def commit_write(
     tasks: Sequence[TaskMessage],
     progress: QueryProgress | None,
 ) -> bool:
-    """Commits everything that the tasks wrote, or nothing.
+    """Commits everything that the tasks wrote, or nothing. Returns False if the batch of `progress` was already
+    written.
 
-    Returns False if the batch of `progress` was already written.
-
-    Raises WriterFencedError, OutcomeUnknownError, PipelineError, ControlPlaneUnavailable, CommandRefused. In these
-    cases, nothing was committed, except possibly after OutcomeUnknownError.
+    Raises WriterFencedError, OutcomeUnknownError, PipelineError, ControlPlaneUnavailable, CommandRefused. Nothing has
+    been committed then, except possibly after OutcomeUnknownError.
     """
     if not any(task.segments for task in tasks):
         return True
@@ -123,7 +119,7 @@ def is_written(control: RetryingJobClient, progress: QueryProgress) -> bool:
 
 
 def _query_of(metadata: str) -> object:
-    """The query in the metadata of a stored offset, or None if a sink did not store it."""
+    """Returns the query named in a committed offset's metadata, or None if a sink did not write it."""
     try:
         found = json.loads(metadata)
     except ValueError:
@@ -132,7 +128,7 @@ def _query_of(metadata: str) -> object:
 
 
 class WriteTransaction:
-    """The steps of one transaction. The methods must be called in the order in which they are defined."""
+    """The steps of one transaction. Call the methods in the order of their definition."""
 
     def __init__(self, control: RetryingJobClient, transactional_id: str) -> None:
         self._control = control
@@ -143,9 +139,8 @@ class WriteTransaction:
         self._sequences: dict[tuple[bytes, int], int] = {}
 
     def begin(self, segments: int) -> None:
-        """Fences all earlier drivers, so that they can commit nothing more.
-
-        `segments` is the number of segments to commit.
+        """Fences all earlier drivers, so that they can no longer commit. `segments` is the number of segments to
+        commit.
         """
         timeout_ms = _SHORTEST_TIMEOUT_MS + _TIMEOUT_MS_PER_SEGMENT * segments
         init = InitProducerId(
@@ -160,7 +155,7 @@ class WriteTransaction:
         self._producer_id, self._producer_epoch = reply.producer_id, reply.producer_epoch
 
     def commit_segments(self, tasks: Sequence[TaskMessage]) -> None:
-        """Commits all segments within the transaction, in the order of the tasks."""
+        """Commits all segments within the transaction, in task order."""
         found = [(task, segment) for task in tasks for segment in task.segments]
         for first in range(0, len(found), _AT_ONCE):
             some = found[first : first + _AT_ONCE]
@@ -169,7 +164,7 @@ class WriteTransaction:
                 self._check_segment(task, segment, reply.segment_committed)
 
     def record(self, progress: QueryProgress, tasks: Sequence[TaskMessage]) -> None:
-        """Stores the progress for partition 0 of every topic written to, because any of them may be deleted later."""
+        """Stores the progress in every topic written to (for partition 0), because any of them may be deleted later."""
         metadata = json.dumps({"query": progress.query_id, "batch": progress.batch_id})
         topic_ids = {topic_id for task in tasks for topic_id in task.topics}
         commit = TxnOffsetCommit(
@@ -207,7 +202,7 @@ class WriteTransaction:
         self._check(reply.txn_ended.error_code, "EndTxn")
 
     def abort(self) -> None:
-        """Aborts the transaction, so that nothing becomes visible. If that fails, the transaction times out."""
+        """Aborts the transaction. If that fails, it times out."""
         try:
             self._end(committed=False)
         except (ControlPlaneUnavailable, CommandRefused) as error:
@@ -240,7 +235,7 @@ class WriteTransaction:
         return Command(commit_segment=commit)
 
     def _rows(self, written: WrittenPartition) -> Iterator[bytes]:
-        """The entry of each batch in the commit (see controlplane/shared/batches.py)."""
+        """Yields each batch's entry for the commit (see controlplane/shared/batches.py)."""
         key = (written.topic_id, written.partition)
         sequence = self._sequences.get(key, 0)
         position = written.position
