@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSource
 def source_without(error: ImportError) -> type[DataSource]:
     """Returns a data source class that fails on first use. `error` says why the real one could not be imported."""
     message = (
-        f"Spark's workers run {sys.executable}, which lacks something lacuna needs ({error}): activate "
+        f"Spark's workers run {sys.executable}, which lacks a package that lacuna needs ({error}): activate "
         "the environment in which lacuna-log[spark] is installed, set PYSPARK_PYTHON to its python, or "
         "`import pyspark_lacuna` before you create the session"
     )

@@ -184,8 +184,8 @@ class Broker:
         version = min(wanted, newest)
         if version < oldest:
             raise ClusterRefused(
-                f"{self._what} at {self._address} supports no version of Kafka's request {form.api_key} that "
-                "`lacuna import` speaks: it needs Apache Kafka 2.8 or later"
+                f"{self._what} at {self._address} supports no version of Kafka request {form.api_key} that "
+                "`lacuna import` can use: the source must run Apache Kafka 2.8 or later"
             )
         return version
 

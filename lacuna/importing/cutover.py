@@ -120,9 +120,11 @@ async def cut_over(source: Agents, target: Agents, given: Cutover) -> list[str]:
 def _check_names(chosen: Sequence[str], links: Mapping[str, str], given: Cutover) -> None:
     if not chosen:
         reason = (
-            "there is no mirror" if given.is_all else "no topic is given: name topics, or add --all"
+            "there is no mirror"
+            if given.is_all
+            else "no topic is specified: name topics, or add --all"
         )
-        raise UserError(f"nothing is promoted: {reason}")
+        raise UserError(f"nothing was promoted: {reason}")
     for name in chosen:
         if name not in links:
             raise UserError(
@@ -173,8 +175,8 @@ def _check_offsets(found: Sequence[Standing], given: Cutover) -> None:
     unknown = given.offsets.keys() - {each.place for each in found}
     if unknown:
         raise UserError(
-            f"nothing is promoted: an offset is given for {show(min(unknown))}, which is not among the partitions to "
-            "promote: also name its topic, and check the partition"
+            f"nothing was promoted: an offset was specified for {show(min(unknown))}, which is not among the "
+            "partitions to promote: name its topic as well, and check the partition"
         )
 
 
@@ -187,13 +189,13 @@ def _is_missing(each: Standing, given: Cutover) -> bool:
 async def _why_not(source: Kafka, each: Standing, given: Cutover) -> str:
     if (wanted := given.offsets.get(each.place)) is not None:
         return (
-            f"nothing is promoted: {show(each.place)}: the copy ends at offset {each.copied}, before {wanted}; "
+            f"nothing was promoted: {show(each.place)}: the copy ends at offset {each.copied}, before {wanted}; "
             "let `lacuna import run` catch up, and try again"
         )
     if each.lag:
         what = f"{each.lag} offsets are not copied yet"
     elif hanging := await hanging_transactions(source, [each.place], wall_clock_ms()):
-        return f"nothing is promoted: {hanging[0]}"
+        return f"nothing was promoted: {hanging[0]}"
     else:
         holders = [
             repr(of.transactional_id)
@@ -203,7 +205,7 @@ async def _why_not(source: Kafka, each: Standing, given: Cutover) -> str:
         whose = f" of {', '.join(holders)}" if holders else ""
         what = f"{each.undecided} offsets are undecided at the source, in or after an open transaction{whose}"
     return (
-        f"nothing is promoted: {show(each.place)}: {what}; stop its producers, let `lacuna import run` catch up, "
+        f"nothing was promoted: {show(each.place)}: {what}; stop its producers, let `lacuna import run` catch up, "
         "and try again"
     )
 
@@ -224,7 +226,9 @@ async def reverse_offsets(source: Agents, target: Agents, names: Sequence[str]) 
         topics = await there.topics()
         for name in names:
             if name not in topics:
-                raise UserError(f"the source has no topic {name}: name topics that were copied")
+                raise UserError(
+                    f"the source has no topic {name}: name topics that have been copied"
+                )
         places = [(name, index) for name in names for index in range(len(topics[name].leaders))]
         ends = await there.offsets(places, LATEST, READ_UNCOMMITTED)
         groups = Groups(here, there, ends.get, is_final=True)

@@ -312,7 +312,7 @@ class Following:
                 keeps_aborted=self._keeps_aborted,
             )
         except UncopyableError as error:
-            self.stop(track, f"cannot be copied from offset {error.offset} on: {error}")
+            self.stop(track, f"cannot be copied from offset {error.offset} onward: {error}")
             return len(records)
         if arrived.end_offset > track.queued:
             self._outbox.add(track, arrived)
@@ -371,11 +371,11 @@ RECREATED: Final = (
 DELETED: Final = "was deleted at the source: promote its copy, or delete it here"
 OUT_OF_RANGE: Final = (
     "cannot continue at offset {}, which the source no longer has: the source has deleted records "
-    "before they were copied, or has lost some. Run `lacuna import run` again to see which"
+    "before they were copied, or has lost some. Run `lacuna import run` again to see which of these happened"
 )
 TRUNCATED: Final = (
-    "cannot continue at offset {}: the source has lost the records from offset {} on, as after an unclean "
-    "leader election, and may have others there. Delete the topic here, and restart its import"
+    "cannot continue at offset {}: the source has lost the records from offset {} onward, as happens after an "
+    "unclean leader election, and may now have different ones there. Delete the topic here, and restart its import"
 )
 
 

@@ -301,8 +301,9 @@ async def _list_users(source: Kafka) -> Sequence[str]:
             f"users are not listed: the source does not show them ({name_of(found.error_code)})"
         ]
     return [
-        f"user {each.user} needs a password here (`lacuna users add {each.user}`): the source does not show it; "
-        f"there, the user has {' and '.join(_MECHANISMS.get(info.mechanism, '?') for info in each.credential_infos)}"
+        f"user {each.user} needs a password here (`lacuna users add {each.user}`): the source does not reveal "
+        "passwords. There, the user has "
+        f"{' and '.join(_MECHANISMS.get(info.mechanism, '?') for info in each.credential_infos)}"
         for each in found.results
         if each.credential_infos
     ]

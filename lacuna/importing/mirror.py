@@ -53,8 +53,8 @@ GAP: Final = (
     "continue there with a hole, or delete the topic here and restart its import"
 )
 BEHIND: Final = (
-    "ends at offset {} here, but at {} in the source: the source has lost records, as after an unclean leader "
-    "election. Delete the topic here and restart its import, or promote it to keep these records"
+    "ends at offset {} here, but at {} in the source: the source has lost records, as happens after an unclean "
+    "leader election. Delete the topic here and restart its import, or promote it to keep these records"
 )
 
 

@@ -99,7 +99,7 @@ class Target:
         command = Command(renew_lease=RenewLease(lease_id=self._lease_id, import_report=report))
         renewed = (await self._control.call(command)).lease_renewed
         if renewed.error_code:
-            raise TargetFailed("the importer's lease has ended, as it does after a long pause")
+            raise TargetFailed("the importer's lease has expired, as happens after a long pause")
         return list(renewed.workers) or [self._lease_id]
 
     def owns(self, key: PartitionKey, workers: Sequence[int]) -> bool:

@@ -96,7 +96,7 @@ class Topics:
         """Create and alter topics in the target to match the source. Raises ClusterFailed, ClusterRefused."""
         if self._source.cluster_id == self._target.cluster_id:
             raise ClusterRefused(
-                "the source is this cluster itself: name the cluster to copy from with --from"
+                "the source is this same cluster: specify the cluster to copy from with --from"
             )
         there = await self._source.topics()
         here = await self._target.topics()
@@ -125,10 +125,10 @@ class Topics:
 
     def _why_not(self, link: str) -> str:
         if not link:
-            return "exists here but is not a mirror: it was promoted or created by others, so it is left alone"
+            return "exists here but is not a mirror: it was promoted, or not created by an import, so it is left alone"
         if link.startswith(f"{self._source.cluster_id}/"):
             return RECREATED
-        return f"exists here as a mirror of another topic ({link}), so it is left alone"
+        return f"exists here as a mirror of a different topic ({link}), so it is left alone"
 
     async def _create(
         self, missing: Sequence[TopicThere], configs: Mapping[str, Configs], aligned: Aligned
@@ -171,7 +171,7 @@ class Topics:
             if altered:
                 changes.append(wire.AlterConfigsResource(_TOPIC, name, altered))
         async for name, why in _refused(self._target, changes):
-            aligned.notes.append(f"{name}: its configs stay as they are: {why}")
+            aligned.notes.append(f"{name}: its configs were not changed: {why}")
 
     async def _add_partitions(self, name: str, count: int, aligned: Aligned) -> None:
         request = CreatePartitionsRequest([CreatePartitionsTopic(name, count, None)], _TIMEOUT_MS)
@@ -261,9 +261,9 @@ def translate(configs: Configs) -> tuple[dict[str, str], list[str]]:
         without_effect += [] if has_effect else [name]
     notes = []
     if unknown:
-        notes.append(f"not copied, since it means nothing here: {', '.join(unknown)}")
+        notes.append(f"not copied, because Lacuna has no equivalent: {', '.join(unknown)}")
     if without_effect:
-        notes.append(f"copied, but without effect here: {', '.join(without_effect)}")
+        notes.append(f"copied, but has no effect here: {', '.join(without_effect)}")
     return values, notes
 
 

@@ -201,7 +201,7 @@ class _Side:
         self._empty = self._empty + 1 if arrived.end_offset == self._position else 0
         if self._empty > _MOST_EMPTY:
             raise ClusterFailed(
-                f"{show(self._place)} ends at offset {self._position} for consumers: try again"
+                f"consumers cannot read {show(self._place)} beyond offset {self._position}: try again"
             )
         self._position = arrived.end_offset
         self._batches = [next(read_batches(each.data, verify=False)) for each in arrived.copies]
@@ -226,8 +226,8 @@ class _Side:
         code = answer.error_code or data.error_code
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise UserError(
-                f"{show(self._place)}: the records at offset {self._position} were deleted while they were compared: "
-                "compare again"
+                f"{show(self._place)}: the records at offset {self._position} were deleted during the "
+                "comparison: compare again"
             )
         if code:
             raise ClusterFailed(f"{show(self._place)} cannot be read: {name_of(code)}")
@@ -337,7 +337,7 @@ async def compare_groups(source: Kafka, target: Kafka, places: Mapping[Place, Sp
             if copy is None or copy.offset != each.offset:
                 shown = "none" if copy is None else str(copy.offset)
                 found.append(
-                    f"group {group_id}: its committed offset of {show(place)} is {each.offset} in the source, and "
+                    f"group {group_id}: its committed offset for {show(place)} is {each.offset} in the source, and "
                     f"{shown} here"
                 )
     return found

@@ -129,7 +129,7 @@ class JobClient:
     def cut(self, keys: Sequence[PartitionKey]) -> Cut:
         if len(keys) > MOST_AT_ONCE:
             raise PipelineError(
-                f"a cut has at most {MOST_AT_ONCE} partitions, but these topics have {len(keys)}: name fewer topics"
+                f"a cut covers up to {MOST_AT_ONCE} partitions, but these topics have {len(keys)}: name fewer topics"
             )
         return self._run(read_cut(self._client, keys))
 
@@ -217,7 +217,7 @@ class JobClient:
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         if not self._is_open:
             work.close()
-            raise ControlPlaneUnavailable("this client of the control plane is closed")
+            raise ControlPlaneUnavailable("this control plane client is closed")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 

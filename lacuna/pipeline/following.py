@@ -78,7 +78,7 @@ def follow(
     """
     query = Query.of(topics, start=start, columns=columns, partitions=partitions, headers=headers)
     if every <= 0:
-        raise PipelineError(f"every={every}: write a number of seconds above 0")
+        raise PipelineError(f"every={every}: specify a number of seconds above 0")
     source = Source.of(
         data=data, control=control, store=store, encryption_keys=encryption_keys, tls=tls
     )

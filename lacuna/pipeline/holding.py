@@ -113,6 +113,6 @@ class JobHold(ReadHold):
 def hold_lost(held: str) -> StaleMetadataError:
     """Returns the error for a job that has lost its pin or lease, as `held` specifies."""
     return StaleMetadataError(
-        f"this job could not reach the control plane for too long, and has lost its {held}: start "
-        "the job again; collection deletes what it has written"
+        f"this job was unable to reach the control plane for too long, and has lost its {held}: start the job "
+        "again; collection will delete what it has written"
     )

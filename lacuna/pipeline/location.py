@@ -32,7 +32,7 @@ class ClusterLocation:
         """Returns the control plane. Raises PipelineError if none was given."""
         if self.control is None:
             raise PipelineError(
-                "this needs the control plane: give its address with control=HOST:PORT (--control), or "
+                "this needs the control plane: specify its address with control=HOST:PORT (--control), or "
                 "the data folder of a running `lacuna up` with data=FOLDER (--data)"
             )
         return self.control
@@ -72,7 +72,7 @@ def find_cluster(
             raise PipelineError(not_running(data))
     if store is None:
         raise PipelineError(
-            "no bucket is named: give the data folder of a running `lacuna up` (data=FOLDER, "
+            "no bucket is specified: provide the data folder of a running `lacuna up` (data=FOLDER, "
             f"--data), or the URL of the bucket (store=URL, --store: {SHARED_FORMS})"
         )
     if keys:

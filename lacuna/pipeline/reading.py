@@ -94,7 +94,7 @@ class Query:
                 f"isolation={isolation!r}: choose 'read_committed' or 'read_uncommitted'"
             )
         if cut not in (None, TRANSACTIONS):
-            raise PipelineError(f"cut={cut!r}: write cut={TRANSACTIONS!r}, or leave it out")
+            raise PipelineError(f"cut={cut!r}: specify cut={TRANSACTIONS!r}, or omit it")
         given = [name for name, value in (("as_of", as_of), ("cut", cut)) if value is not None]
         if given and end is not None:
             raise PipelineError(f"end and {given[0]} both define the end: leave one of them out")
@@ -342,7 +342,8 @@ def _past_ends(
         raise PipelineError(f"as_of: {not_known(names, past.known_from_ms)}")
     if past.as_of_ms // 1000 < at_ms // 1000:
         _log.warning(
-            "as_of: reading what was visible at %s, the last known time", show_time(past.as_of_ms)
+            "as_of: that time is not known; reading what was visible at %s, the last known time before it",
+            show_time(past.as_of_ms),
         )
     return {key: then.end_offset for key, then in past.partitions.items()}
 
@@ -365,8 +366,9 @@ class Resolver:
             end = self._offset(part, log, query.end, latest, "end")
         if first < log.log_start_offset:
             raise DataLossError(
-                f"{part} begins at offset {log.log_start_offset}, so its records from {first} on are gone: retention "
-                "or DeleteRecords has deleted them; start at 'earliest' to read the others"
+                f"{part} begins at offset {log.log_start_offset}, so the records from offset {first} up to "
+                "there are gone: retention or DeleteRecords has deleted them; start at 'earliest' to read the "
+                "rest"
             )
         if max(first, end) > latest:
             raise PipelineError(

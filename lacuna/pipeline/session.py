@@ -125,7 +125,7 @@ def parse_settings(texts: Iterable[str]) -> dict[str, str]:
         name, sign, value = text.partition("=")
         if not sign or not name.startswith("spark."):
             raise PipelineError(
-                f"{text!r} is not a Spark setting: write --conf NAME=VALUE, for example --conf "
+                f"{text!r} is not a Spark setting: specify --conf NAME=VALUE, for example --conf "
                 "spark.driver.memory=2g"
             )
         settings[name] = value
@@ -253,7 +253,7 @@ def check_master(master: str) -> None:
     """Raises PipelineError unless Spark accepts the URL `master` and, for spark://, one of its addresses answers."""
     if not _KNOWN.fullmatch(master):
         raise PipelineError(
-            f"{master!r} is not a Spark master: give local[*], local[N] (N processor cores of this "
+            f"{master!r} is not a Spark master: specify local[*], local[N] (N processor cores of this "
             "machine), spark://HOST:PORT, yarn or k8s://URL"
         )
     if master.startswith(_STANDALONE):
@@ -272,7 +272,7 @@ def _addresses(master: str) -> list[tuple[str, int]]:
         host, _, port = text.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
             raise PipelineError(
-                f"{master!r} is not the address of a Spark master: write spark://HOST:PORT (7077 is the "
+                f"{master!r} is not the address of a Spark master: specify spark://HOST:PORT (7077 is the "
                 "default port)"
             )
         addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
@@ -284,8 +284,8 @@ def _probe(master: str, addresses: list[tuple[str, int]]) -> None:
         failures = list(executor.map(_failure, addresses))
     if all(failures):
         raise PipelineError(
-            f"no Spark master answers at {master}: {failures[0]}; start one there, give another address "
-            "with --master, or leave --master out to run on this machine"
+            f"no Spark master answers at {master}: {failures[0]}; start one there, specify a different address "
+            "with --master, or omit --master to run on this machine"
         )
 
 

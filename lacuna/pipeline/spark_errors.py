@@ -34,18 +34,18 @@ _OURS: Final = re.compile(
 _COMMON: Final = {
     r"ModuleNotFoundError: No module named '(?:lacuna|pyspark_lacuna)\b": (
         "lacuna is not installed on Spark's executors: install the same lacuna-log[spark] for the "
-        "Python that they run, and name that Python with PYSPARK_PYTHON"
+        "Python that they run, and specify that Python with PYSPARK_PYTHON"
     ),
     r"Cannot run program \"(?P<name>[^\"]+)\"": (
-        "Spark's executors have no {name}: give the path of their Python with PYSPARK_PYTHON; it needs "
+        "Spark's executors cannot run {name}: specify the path of their Python with PYSPARK_PYTHON; it needs "
         "the same lacuna-log[spark]"
     ),
     r"Python in worker has different version[^\n]*": (
-        "Spark's executors run another version of Python than this command: set PYSPARK_PYTHON to the "
+        "Spark's executors run a different version of Python from this command: set PYSPARK_PYTHON to the "
         "same version"
     ),
     r"Python worker exited unexpectedly": (
-        "a Python worker of Spark was killed, most often because memory ran out: run fewer tasks at a "
+        "a Spark Python worker was killed, most likely because memory ran out: run fewer tasks at a "
         "time (--master 'local[N]'), or give it more memory"
     ),
     r"java\.lang\.OutOfMemoryError[^\n]*": (
@@ -53,7 +53,7 @@ _COMMON: Final = {
         "(on a cluster also spark.executor.memory)"
     ),
     r"on a stopped SparkContext|SparkContext was shut down|All masters are unresponsive": (
-        "Spark gave up the job: no Spark master answered at --master, or it removed the job; check "
+        "Spark gave up on the job: no Spark master answered at --master, or it removed the job; check "
         "--master, and see the master's log"
     ),
     r"ExecutorLostFailure[^\n]*": (

@@ -90,8 +90,8 @@ def _named_in(statement: str, topics: Iterable[str]) -> list[str]:
             other = found.setdefault(name.lower(), name)
             if other != name:
                 raise PipelineError(
-                    f"SQL cannot distinguish the topics {other!r} and {name!r}, because the case of names does not "
-                    "matter there: read them with lacuna.read"
+                    f"SQL cannot distinguish the topics {other!r} and {name!r}, because SQL names are not "
+                    "case-sensitive: read them with lacuna.read"
                 )
     return list(found.values())
 
@@ -105,8 +105,8 @@ def _tables(
     has_cut = as_of is None or source.metadata == CONTROL
     if not has_cut:
         _log.warning(
-            "as_of: reading what consumers could see at that time, which may split transactions: name the control "
-            "plane to read up to a cut"
+            "as_of: reading what consumers could see at that time, which may split transactions: specify the "
+            "control plane to read up to a cut"
         )
     query = Query.of(topics, as_of=as_of, cut=TRANSACTIONS if has_cut else None)
     spans = spans_of(source, metadata, query)

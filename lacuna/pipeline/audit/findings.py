@@ -36,13 +36,13 @@ _ADVICE: Final = {
     Kind.MISSING: "restore the object from a copy of the bucket (its versions, a backup)",
     Kind.EXTENT: "keep the bucket and the journal as they are, and report this as a bug in Lacuna",
     Kind.OFFSETS: "keep the bucket and the journal as they are, and report this as a bug in Lacuna",
-    Kind.LOG_START: "if the topic has retention, a version up to 0.1 may have removed expired records by "
-    "compaction without moving the log start: delete the records below the end of these "
-    "offsets (kafka-delete-records.sh, or DeleteRecords of any client), so that consumers "
-    "learn of it as on Kafka. If not, keep the bucket and the journal as they are and report "
-    "this as a bug in Lacuna",
+    Kind.LOG_START: "if the topic has retention, compaction in version 0.1 or earlier may have removed "
+    "expired records without moving the log start: delete the records below the end of these "
+    "offsets (kafka-delete-records.sh, or DeleteRecords in any client), so that consumers are told, as in "
+    "Kafka. If it has no retention, keep the bucket and the journal as they are, and report this as a bug in "
+    "Lacuna",
     Kind.OUTCOME: "keep the bucket and the journal as they are, and report this as a bug in Lacuna",
-    Kind.KEYS: "compact the topic again; if the finding comes back, report it as a bug in Lacuna",
+    Kind.KEYS: "compact the topic again; if the finding recurs, report it as a bug in Lacuna",
     Kind.MARKER: "restore this object with the text that names the cluster",
     Kind.METADATA: "publish a new snapshot with `lacuna metadata publish`",
     Kind.FUTURE: "the journal is older than the bucket: restore a newer copy of the journal before "

@@ -157,9 +157,9 @@ class _Audit:
         inventory = take_inventory(self._store, cluster_id)
         if marker is not None and not inventory.segments:
             raise ForeignStoreError(
-                f"the bucket {self._location.store} holds nothing below "
-                f"{segments_prefix(cluster_id)}, and its marker names another cluster or none: "
-                "give the bucket that belongs to this control plane"
+                f"the bucket {self._location.store} contains nothing below "
+                f"{segments_prefix(cluster_id)}, and its marker names a different cluster or none: specify the "
+                "bucket that belongs to this control plane"
             )
         if marker is not None:
             self._findings.add(marker)

@@ -80,7 +80,10 @@ def count_keys(
         records, distinct, log = row["compacted_keys"], row["compacted_distinct"], logs[index]
         if records != distinct:
             end = compacted[log.key]
-            reason = f"{records} records of {distinct} keys lie below offset {end}, up to which no key has two values"
+            reason = (
+                f"{records} records with {distinct} distinct keys are below offset {end}, although each key should "
+                "have only one record there"
+            )
             hit = Hit(log.topic, log.partition, log.log_start_offset, end)
             findings.append(Finding(kind=Kind.KEYS, reason=reason, hits=(hit,)))
     return counts, findings

@@ -62,8 +62,8 @@ def check_log(log: PartitionLog) -> list[Finding]:
     checks = (_check_offsets, _check_front, _check_order, _check_identity, _check_dead)
     findings = [found for check in checks for found in check(log, rows)]
     reason = (
-        "acknowledged records are in no extent above the last stable offset "
-        f"{log.last_stable_offset}, where compaction never removes records"
+        f"acknowledged records above the last stable offset {log.last_stable_offset} are in no extent, although "
+        "compaction never removes records there"
     )
     findings.extend(
         _finding(log, Kind.OFFSETS, hole.first_offset, hole.end_offset, reason)
@@ -132,7 +132,7 @@ def _check_order(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
             Kind.OFFSETS,
             base,
             end,
-            f"two extents hold the same offsets: one ends at {end}, the next one begins at {base}",
+            f"two extents overlap: one ends at offset {end}, but the next one begins at {base}",
         )
 
 
@@ -143,7 +143,7 @@ def _check_identity(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
     for row in _some(filter(_contradicts_itself, rows)):
         shown = ("position", "size", "producer_id", "transaction", "flags")
         values = ", ".join(f"{name} {getattr(row, name)}" for name in shown)
-        reason = f"an extent whose columns contradict each other: {values}"
+        reason = f"the columns of an extent contradict each other: {values}"
         yield _of_extent(log, Kind.EXTENT, row, reason)
 
 
@@ -202,7 +202,7 @@ def _check_dead_are_filled(log: PartitionLog) -> Iterator[Finding]:
         if filled[bisect_left(bases, end)] - filled[bisect_left(bases, first)]
         < end - max(first, start)
     ):
-        reason = "a dead range has offsets that are in no extent"
+        reason = "a dead range contains offsets that are in no extent"
         yield _finding(log, Kind.OUTCOME, first, end, reason)
 
 

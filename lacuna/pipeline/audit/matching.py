@@ -117,7 +117,7 @@ class Matcher:
         kept: list[_Extent] = []
         for extent in self._extents:
             if kept and extent.row.position < kept[-1].row.end:
-                self._tell(extent, "it shares bytes with the extent before it in the object")
+                self._tell(extent, "it overlaps the previous extent in the object")
             else:
                 kept.append(extent)
         self._extents = kept
@@ -138,15 +138,12 @@ class Matcher:
             return
         if position < row.position or end > row_end:
             extent.is_told = True
-            self._tell(extent, f"its bounds are not those of the batch at {position}")
+            self._tell(extent, f"its bounds differ from those of the batch at {position}")
             return
         reason = extent.take(position, header)
         name = self._names[row.partition]
         if owner is not None and owner != (name.topic_id, name.partition):
-            reason = (
-                f"according to the object, partition {owner[1]} of topic {show_id(owner[0])} is "
-                "there"
-            )
+            reason = f"according to the object, these bytes belong to partition {owner[1]} of topic {show_id(owner[0])}"
         if reason and not extent.is_told:
             extent.is_told = True
             self._tell(extent, reason)
@@ -214,7 +211,7 @@ class _Extent:
         self.records += header.record_count
         is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
         if is_append_time != bool(self.row.flags & FLAG_LOG_APPEND_TIME):
-            return f"the batch at {position} has another timestamp type"
+            return f"the batch at {position} has a different timestamp type"
         if self.has_true_offsets:
             first = self.row.base_offset if before is None else before.base_offset + before.offsets
             if not first <= header.base_offset < header.next_offset <= self.row.next_offset:
@@ -253,7 +250,7 @@ class _Extent:
         if not self.has_true_offsets:
             offsets = sum(span.offsets for span in self.spans)
             if offsets != self.row.next_offset - self.row.base_offset:
-                return f"its batches have {offsets} offsets"
+                return f"its batches have {offsets} offsets in total"
         newest, stated = self.newest, self.row.max_timestamp
         if newest == stated or (newest < stated and self.has_true_offsets):
             return ""

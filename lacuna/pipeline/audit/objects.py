@@ -103,7 +103,7 @@ def check_objects(
             if rows:
                 result.findings.add(_missing(key, rows, task.names))
         except ShortReadError as error:
-            reason = f"only {error.available} of the bytes exist"
+            reason = f"only {error.available} bytes of it exist"
             result.findings.add(
                 Finding(
                     kind=Kind.TRUNCATED,

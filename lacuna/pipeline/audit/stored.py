@@ -32,7 +32,7 @@ def check_marker_bytes(store: ObjectStore, cluster_id: str) -> Finding | None:
     end = wrong[-1] + 1 if wrong and len(found) == len(expected) else max(size, first + 1)
     return Finding(
         kind=Kind.MARKER,
-        reason=f"it differs from what was written: {expected.decode().strip()}",
+        reason=f"it differs from what Lacuna wrote: {expected.decode().strip()}",
         key=CLUSTER_MARKER_KEY,
         position=first,
         size=end - first,
@@ -71,7 +71,7 @@ def _check_snapshot(
     try:
         index = decode_index(key, data)
     except DamagedDataError:
-        findings.add(_damage(key, 0, len(data), "its checksum or its format is wrong"))
+        findings.add(_damage(key, 0, len(data), "its checksum or format is wrong"))
         return findings, len(data)
     read = len(data)
     by_part: defaultdict[int, list[StoredPartition]] = defaultdict(list)
@@ -101,7 +101,9 @@ def _check_part(
             findings.add(_damage(key, stored.position, stored.size, "the checksum does not match"))
         edge += stored.size
     if edge != size:
-        findings.add(_damage(key, edge, abs(size - edge), "it is not as long as its index says"))
+        findings.add(
+            _damage(key, edge, abs(size - edge), "its length differs from the one in its index")
+        )
     return edge
 
 

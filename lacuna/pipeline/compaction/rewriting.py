@@ -81,7 +81,7 @@ def first_sequence(attempt_id: int) -> int:
     """Returns the first of the sequence numbers reserved for this attempt. Raises PipelineError if none are left."""
     first = (attempt_id + 1) << _SEGMENT_BITS
     if first > MAX_SEQUENCE:
-        raise PipelineError("this Spark application ran too many tasks: start it again")
+        raise PipelineError("this Spark application has run too many tasks: restart it")
     return first
 
 
@@ -235,7 +235,9 @@ class _SegmentWriter:
     def _write(self, slices: Sequence[_Slice]) -> None:
         task = self._task
         if self._sequence > self._last_sequence:
-            raise PipelineError("a task writes too many segments: choose a larger --segment-bytes")
+            raise PipelineError(
+                "a task would write too many segments: choose a larger --segment-bytes"
+            )
         segment_id = SegmentId(task.lease_id, self._sequence)
         self._sequence += 1
         inputs = [

@@ -60,12 +60,14 @@ class CompactionSettings:
         if rewrite.level is not None:
             _check_level(rewrite.codec, rewrite.level)
         if self.task_bytes < 1:
-            raise PipelineError("a task rewrites at least one byte: choose a larger --task-bytes")
+            raise PipelineError(
+                "a task must rewrite at least one byte: choose a larger --task-bytes"
+            )
 
 
 def _check_level(codec: Codec | None, level: int) -> None:
     if codec is None:
-        raise PipelineError("a compression level needs a codec: name it with --codec")
+        raise PipelineError("a compression level needs a codec: specify one with --codec")
     try:
         check_level(codec, level)
     except ValueError as error:

@@ -140,7 +140,7 @@ def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> l
         first = max(first, log.log_start_offset)
         if end < first:
             report_loss(
-                f"{partition} was requested from offset {first}, but ends before it, at {end}",
+                f"{partition} was requested from offset {first}, but ends earlier, at {end}",
                 is_failing=options.fail_on_data_loss,
             )
         found.append(ReadRange(log, first, min(end, latest)))

@@ -88,7 +88,7 @@ def bound_of(options: Options, side: str, default: int) -> Bound:
         return AtEdge(_EDGES[text])
     if not text.startswith("{"):
         raise OptionError(
-            f"option {name}={text}: write earliest, latest, or a value like {_OFFSETS_LOOK}"
+            f"option {name}={text}: specify earliest, latest, or a value like {_OFFSETS_LOOK}"
         )
     given, topic_ids = _split_ids(options.json(name))
     return AtOffsets(_numbers(options, name, EARLIEST, given), topic_ids)
@@ -119,7 +119,7 @@ def _numbers(options: Options, name: str, minimum: int, given: Any) -> dict[Topi
             _is_number(number, minimum) for number in found.values()
         ):
             return found
-    raise OptionError(f"option {name}={options.text(name)}: write a value like {_OFFSETS_LOOK}")
+    raise OptionError(f"option {name}={options.text(name)}: specify a value like {_OFFSETS_LOOK}")
 
 
 def _is_number(value: Any, minimum: int) -> bool:
@@ -142,7 +142,7 @@ def check_order(first: Bound, end: Bound) -> None:
         return
     if firsts.keys() != ends.keys():
         raise OptionError(
-            f"the starting {what}s name the partitions {names_of(firsts)}, but the ending {what}s "
+            f"the starting {what}s name the partitions {names_of(firsts)}, but the ending {what}s name "
             f"{names_of(ends)}: name the same partitions in both"
         )
     for partition, number in firsts.items():

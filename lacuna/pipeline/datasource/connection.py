@@ -46,7 +46,9 @@ class Connection:
         except ControlPlaneUnavailable as error:
             if self._metadata is None:
                 raise
-            _log.warning("the control plane cannot be reached; the query waits for it: %s", error)
+            _log.warning(
+                "the control plane cannot be reached; the query is waiting for it: %s", error
+            )
         return self._retry(work)
 
     def use_now(self, work: Callable[[MetadataSource], Result]) -> Result:

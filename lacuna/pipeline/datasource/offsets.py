@@ -140,7 +140,8 @@ def ends_as_of(
         raise PipelineError(f"option asOf: {not_known(names, past.known_from_ms)}")
     if past.as_of_ms // 1000 < at_ms // 1000:
         _log.warning(
-            "asOf: reading the records of %s, the last known time", show_time(past.as_of_ms)
+            "asOf: that time is not known; reading records as of %s, the last known time before it",
+            show_time(past.as_of_ms),
         )
     return {key: then.end_offset for key, then in past.partitions.items()}
 
@@ -194,7 +195,7 @@ class Resolver:
         if named.keys() != self._logs.keys():
             raise PipelineError(
                 f"{what} were given for {names_of(named)}, but the partitions to read are "
-                f"{names_of(self._logs)}: name exactly these (-2 is the earliest offset, -1 the latest)"
+                f"{names_of(self._logs)}: specify exactly these (-2 is the earliest offset, -1 the latest)"
             )
 
     def _check_topics(self, position: Position) -> None:
@@ -202,7 +203,7 @@ class Resolver:
             if not position.is_of(log):
                 raise DataLossError(
                     f"the offsets given for {log.topic} belong to an earlier topic of this name, "
-                    "which was deleted with its records: give other offsets"
+                    "which was deleted with its records: specify different offsets"
                 )
 
     def _at_time(self, partition: TopicPartition, timestamp: int, is_latest_without: bool) -> int:

@@ -41,9 +41,8 @@ _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 #: The alternative to an option of Spark's Kafka source and sink that has no meaning here. A name that ends in a dot
 #: stands for all names with that prefix; the first match applies.
 _OF_KAFKA: Final = {
-    "kafka.bootstrap.servers": "Lacuna reads the bucket directly, without brokers: name the cluster "
-    "with data=FOLDER of a running `lacuna up`, or with control=HOST:PORT "
-    "and store=URL",
+    "kafka.bootstrap.servers": "Lacuna reads the bucket directly, without brokers: specify the cluster with "
+    "data=FOLDER of a running `lacuna up`, or with control=HOST:PORT and store=URL",
     "kafka.isolation.level": "use isolation=read_committed or isolation=read_uncommitted",
     "kafka.auto.offset.reset": "use startingOffsets=earliest or startingOffsets=latest",
     "kafka.group.id": "there is no consumer group, because Spark keeps the offsets: leave it out",
@@ -88,7 +87,7 @@ class Options:
         if value is None:
             return None
         if not _WHOLE_NUMBER.fullmatch(value):
-            raise OptionError(f"option {name}={value}: write a whole number of at most 18 digits")
+            raise OptionError(f"option {name}={value}: specify an integer of up to 18 digits")
         number = int(value)
         if number < minimum:
             raise OptionError(f"option {name}={value}: the minimum is {minimum}")
@@ -103,7 +102,7 @@ class Options:
             return default
         found = _DURATION.fullmatch(value.lower())
         if found is None or found[2] not in _UNITS:
-            raise OptionError(f"option {name}={value}: write a duration such as 30s, 15m or 1h")
+            raise OptionError(f"option {name}={value}: specify a duration such as 30s, 15m or 1h")
         return int(found[1]) * _UNITS[found[2]]
 
     def past_ms(self, name: str) -> int | None:
@@ -123,7 +122,7 @@ class Options:
         try:
             return json.loads(value)
         except json.JSONDecodeError as error:
-            raise OptionError(f"option {name}={value}: it is not valid JSON: {error}") from None
+            raise OptionError(f"option {name}={value}: not valid JSON: {error}") from None
 
     def check_names(self, known: Collection[str], hints: Mapping[str, str] | None = None) -> None:
         """Raises an OptionError that lists all options that are neither `known` nor Spark's own.

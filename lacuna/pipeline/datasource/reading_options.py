@@ -165,9 +165,8 @@ def _selection(options: Options) -> Selection:
     given = [name for name in _STRATEGIES if name in options]
     if len(given) != 1:
         raise OptionError(
-            f"{'only ' if given else ''}one of the options {', '.join(_STRATEGIES)} says what to "
-            f"read{'; given are ' + ' and '.join(given) if given else ', and none is given'}"
-            f"{options.where_none()}"
+            f"exactly one of the options {', '.join(_STRATEGIES)} must be set; "
+            f"{' and '.join(given) + ' are set' if given else 'none is set'}{options.where_none()}"
         )
     text = options.text(given[0]) or ""
     if given == ["assign"]:
@@ -176,7 +175,7 @@ def _selection(options: Options) -> Selection:
         return Topics(pattern=_pattern(text))
     names = frozenset(name.strip() for name in text.split(",") if name.strip())
     if not names:
-        raise OptionError("option subscribe names no topic: write subscribe=TOPIC")
+        raise OptionError("option subscribe names no topic: specify subscribe=TOPIC")
     return Topics(names)
 
 
@@ -189,10 +188,10 @@ def _pattern(text: str) -> re.Pattern[str]:
                 return re.compile(text)
     except (re.error, FutureWarning) as error:
         raise OptionError(
-            f"option subscribePattern={text}: {error}; write a regular expression as in Python's re, not "
-            "as in Java"
+            f"option subscribePattern={text}: {error}; specify a regular expression in the syntax of Python's "
+            "re, not of Java"
         ) from None
-    raise OptionError("option subscribePattern is empty: give it a regular expression")
+    raise OptionError("option subscribePattern is empty: specify a regular expression")
 
 
 def _assigned(options: Options, text: str) -> frozenset[TopicPartition]:
@@ -201,7 +200,7 @@ def _assigned(options: Options, text: str) -> frozenset[TopicPartition]:
         found = frozenset(TopicPartition(name, each) for name in given for each in given[name])
         if found:
             return found
-    raise OptionError(f'option assign={text}: write a value like {{"topicA":[0,1],"topicB":[2]}}')
+    raise OptionError(f'option assign={text}: specify a value like {{"topicA":[0,1],"topicB":[2]}}')
 
 
 def _is_numbers(value: object) -> bool:
@@ -217,7 +216,7 @@ def _check_streaming(options: Options, found: ReadOptions) -> None:
             )
     if _AS_OF in options:
         raise OptionError(
-            f"option {_AS_OF}: a stream shows new records, not a past time; read a batch with "
+            f"option {_AS_OF}: a stream reads new records, not those of a past time; read a batch with "
             "spark.read"
         )
     if found.view == PLAN:
@@ -257,7 +256,7 @@ def _check_end(options: Options, given: str, others: Iterable[str]) -> None:
     for name in others:
         if name in options:
             raise OptionError(
-                f"options {given} and {name}: both set the end; give only one of them"
+                f"options {given} and {name}: both set the end; specify only one of them"
             )
 
 

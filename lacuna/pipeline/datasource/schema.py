@@ -71,7 +71,7 @@ def check_schema(schema: StructType, options: ReadOptions) -> None:
             )
         if field.dataType != ours[field.name]:
             raise OptionError(
-                f"column {field.name!r} is {ours[field.name].simpleString()}, but the schema says "
+                f"column {field.name!r} has type {ours[field.name].simpleString()}, but the schema specifies "
                 f"{field.dataType.simpleString()}"
             )
     if not schema.fields:

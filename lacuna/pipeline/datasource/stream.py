@@ -277,7 +277,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             latest = log.end_offset(is_committed=options.is_committed)
             first = self._first(begin, partition, min(until, latest), log)
             if until > latest:
-                self._report(f"{partition} ends at offset {latest}, but the batch at {until}")
+                self._report(f"{partition} ends at offset {latest}, but the batch ends at {until}")
             found.append(ReadRange(log, first, min(until, latest)))
         return found
 

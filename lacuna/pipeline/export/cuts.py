@@ -128,7 +128,7 @@ class CompleteCut:
         try:
             return cls(**json.loads(data))
         except (ValueError, TypeError) as error:
-            raise DestinationError(f"{name} is not a cut of an export: {error!r}") from error
+            raise DestinationError(f"{name} is not an export cut: {error!r}") from error
 
 
 class CutLog:

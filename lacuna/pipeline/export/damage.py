@@ -54,7 +54,7 @@ class ConfirmedDamage:
             raise PipelineError(f"{path} cannot be read: {error.strerror}") from error
         except (ValueError, KeyError, TypeError) as error:
             raise PipelineError(
-                f"{path} is not a JSON report of `lacuna verify`: write one with its option --json"
+                f"{path} is not a JSON report from `lacuna verify`: create one with its --json option"
             ) from error
 
     def kind_of(self, key: str, topic: str, partition: int, first: int, end: int) -> str | None:

@@ -61,7 +61,7 @@ class Layout:
         return pa.schema(fields)
 
     def check_sorting(self) -> None:
-        """Raises DestinationError if a column to sort by does not exist, or cannot be sorted by."""
+        """Raises DestinationError if a column in `sort_by` does not exist, or has values without an order."""
         schema = self.schema()
         for name in self.sort_by:
             if name not in schema.names:
@@ -70,7 +70,7 @@ class Layout:
                 )
             if pa.types.is_nested(schema.field(name).type):
                 raise DestinationError(
-                    f"--sort-by: the values of the column {name!r} have no order: name another one, or add --flatten"
+                    f"--sort-by: rows cannot be sorted by the column {name!r}: choose a different one, or add --flatten"
                 )
 
     def key_column(self) -> str:

@@ -22,7 +22,7 @@ def open_destination(url: str) -> Destination:
     kind = KINDS.get(parts.scheme)
     if kind is None or not kind.takes_exports or not kind.is_store(parts):
         raise DestinationError(
-            f"{url!r} is not a destination: write a folder, or one of {EXPORT_FORMS}"
+            f"{url!r} is not a destination: specify a folder, or one of {EXPORT_FORMS}"
         )
     encrypting = {*kind.encrypting, KEYS_OPTION} & dict(parse_qsl(parts.query)).keys()
     if encrypting:

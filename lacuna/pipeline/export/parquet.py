@@ -105,8 +105,8 @@ def open_parquet(export: Export, topic: Topic, held: ExitStack) -> ParquetTarget
 def _check_unused(destination: Destination, topic: str) -> None:
     if destination.names(f"topic={topic}"):
         raise DestinationError(
-            f"{destination.uri('')} has files of {topic}, but no record of their export in "
-            "_lacuna: export to another place, or delete these files"
+            f"{destination.uri('')} contains files of topic {topic}, but no record of their export in _lacuna: "
+            "export to a different destination, or delete these files"
         )
 
 

@@ -64,7 +64,7 @@ def terms_of(partition_by: str) -> tuple[Term, ...]:
         match = _TERM.match(text, at)
         if match is None or (match["number"] is not None) != (match["name"] in _NUMBERED):
             raise PipelineError(
-                f"--partition-by {partition_by!r} is not known: write none, day or hour or, for Iceberg, a list such "
+                f"--partition-by {partition_by!r} is not known: specify none, day or hour or, for Iceberg, a list such "
                 "as 'bucket(16, key), day(timestamp)', using identity, bucket, truncate, year, month, day and hour"
             )
         number = f"[{match['number']}]" if match["number"] else ""

@@ -54,8 +54,8 @@ def plan_ranges(
         ranges[log.partition] = (first, max(first, ends.get(log.partition, 0)))
     if lost and not allow_loss:
         raise DataLossError(
-            f"retention has overtaken the export of {logs[0].topic}: offsets that were not "
-            f"exported are gone, in partitions {', '.join(lost)}; continue without them with "
+            f"retention has overtaken the export of {logs[0].topic}: offsets that had not been exported are "
+            f"gone, in partitions {', '.join(lost)}; continue without them with "
             "--allow-loss, and export more often or keep records for longer"
         )
     return ranges

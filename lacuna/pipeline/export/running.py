@@ -55,13 +55,13 @@ def check_settings(settings: ExportSettings) -> None:
     partition_by = settings.layout.partition_by
     if settings.format != ICEBERG and partition_by not in PARTITIONINGS:
         raise PipelineError(
-            f"--partition-by {partition_by!r}: choose one of {', '.join(PARTITIONINGS)}; only --format iceberg takes "
-            "transforms of columns"
+            f"--partition-by {partition_by!r}: choose one of {', '.join(PARTITIONINGS)}; column transforms "
+            "require --format iceberg"
         )
     _check_layouts(settings)
     for name in settings.tables.values():
         if not name or "." in name:
-            raise PipelineError(f"--table {name!r}: write TOPIC=NAME, where the name has no dot")
+            raise PipelineError(f"--table {name!r}: specify TOPIC=NAME, with no dot in the name")
     if settings.format == ICEBERG:
         if find_spec("pyiceberg") is None:
             raise PipelineError(
@@ -273,8 +273,8 @@ def check_report(settings: ExportSettings, cluster_id: str) -> None:
     """Raises PipelineError if the damage report belongs to a different cluster."""
     if settings.damage is not None and settings.damage.cluster_id != cluster_id:
         raise PipelineError(
-            f"--skip-damage has a report about the cluster {settings.damage.cluster_id}, but this is "
-            f"{cluster_id}: give a report of this one"
+            f"the --skip-damage report is about cluster {settings.damage.cluster_id}, but this is cluster "
+            f"{cluster_id}: specify a report about this one"
         )
 
 

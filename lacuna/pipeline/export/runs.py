@@ -96,7 +96,8 @@ class RunRecord(Identity):
             raw: dict[str, Any] = json.loads(data)
             if raw.pop("format") != _FORMAT:
                 raise DestinationError(
-                    f"{name} was written by another version of Lacuna: export with that version, or to another place"
+                    f"{name} was written by a different version of Lacuna: export with that version, or to a "
+                    "different destination"
                 )
             raw["positions"] = {int(key): end for key, end in raw["positions"].items()}
             raw["ranges"] = {int(key): (low, high) for key, (low, high) in raw["ranges"].items()}
@@ -104,7 +105,7 @@ class RunRecord(Identity):
             raw["skipped"] = tuple(Skipped(**each) for each in raw["skipped"])
             return cls(**raw)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DestinationError(f"{name} is not a record of an export: {error!r}") from error
+            raise DestinationError(f"{name} is not an export record: {error!r}") from error
 
     def committed(self) -> "RunRecord":
         ends = {partition: end for partition, (_, end) in self.ranges.items()}
@@ -209,22 +210,23 @@ def check_same(last: Identity, now: Identity, where: str) -> None:
     """
     if last.cluster_id != now.cluster_id:
         raise DestinationError(
-            f"{where} holds {last.topic} of another cluster ({last.cluster_id}): export to another place"
+            f"{where} contains topic {last.topic} of a different cluster ({last.cluster_id}): export to a "
+            "different destination"
         )
     if last.topic_id != now.topic_id:
         raise DestinationError(
             f"topic {last.topic} was deleted and recreated since the last export to {where}, so "
-            "its offsets started again at 0; export the new topic to another place"
+            "its offsets started again at 0; export the new topic to a different destination"
         )
     if last.partition_by != now.partition_by:
         raise DestinationError(
             f"{where} is partitioned by {last.partition_by}: continue with --partition-by "
-            f"{last.partition_by}, or export to another place"
+            f"{last.partition_by}, or export to a different destination"
         )
     if changed := changed_columns(last.columns, now.columns):
         raise DestinationError(
-            f"{where} has other columns: {changed}; columns may be added, but existing ones keep their "
-            "types: export to another place"
+            f"{where} has different columns: {changed}; columns may be added, but existing ones must keep "
+            "their types: export to a different destination"
         )
 
 

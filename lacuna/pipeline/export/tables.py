@@ -130,29 +130,29 @@ class TopicTable:
         found = table.properties
         if _TOPIC_ID not in found:
             raise DestinationError(
-                f"the table {self.name} was not created by an export: choose another --namespace"
+                f"the table {self.name} was not created by an export: choose a different --namespace"
             )
         if not _has_runs(table):
             return table  # the first run adapts it
         if found[_CLUSTER_ID] != identity.cluster_id:
             raise DestinationError(
-                f"the table {self.name} holds the topic of another cluster: choose another --namespace"
+                f"the table {self.name} contains a topic of a different cluster: choose a different --namespace"
             )
         if found[_TOPIC] != identity.topic:
             raise DestinationError(
-                f"the table {self.name} holds the topic {found[_TOPIC]}: name another table for {identity.topic} with "
+                f"the table {self.name} contains the topic {found[_TOPIC]}: specify a different table for "
+                f"{identity.topic} with "
                 f"--table {identity.topic}=NAME"
             )
         if found[_TOPIC_ID] != identity.topic_id:
             raise DestinationError(
                 f"topic {identity.topic} was deleted and recreated since the last export to the "
-                f"table {self.name}, so its offsets started again at 0; export the new topic to "
-                "another --namespace"
+                f"table {self.name}, so its offsets started again at 0; export the new topic to a different --namespace"
             )
         if found[_PARTITION_BY] != identity.partition_by:
             raise DestinationError(
                 f"the table {self.name} is partitioned by {found[_PARTITION_BY]}: continue with "
-                f"--partition-by {found[_PARTITION_BY]}, or choose another --namespace"
+                f"--partition-by {found[_PARTITION_BY]}, or choose a different --namespace"
             )
         if (column := found.get(_UPSERTS, "")) != identity.upserts:
             raise DestinationError(
@@ -163,8 +163,8 @@ class TopicTable:
             table.update_schema().union_by_name(schema)  # only tried, not committed
         except (ResolveError, ValidationError, ValueError) as error:
             raise DestinationError(
-                f"the table {self.name} has other columns: {error}; columns may be added, but existing "
-                "ones keep their types: choose another --namespace"
+                f"the table {self.name} has different columns: {error}; columns may be added, but existing "
+                "ones must keep their types: choose a different --namespace"
             ) from error
         return table
 
@@ -303,11 +303,11 @@ def until_committed(
 def not_committed(what: str, *, is_unknown: bool) -> DestinationError:
     if is_unknown:
         return DestinationError(
-            f"it is not known whether the run is in {what}, because the catalog did not answer in {ATTEMPTS} "
-            "attempts; run the export again: it continues after the table's contents"
+            f"it is not known whether the run was committed to {what}, because the catalog did not answer in "
+            f"{ATTEMPTS} attempts; run the export again: it continues from the table's actual state"
         )
     return DestinationError(
-        f"others keep changing {what}, so nothing was added in {ATTEMPTS} attempts; run it again"
+        f"other writers keep changing {what}, so nothing was added in {ATTEMPTS} attempts; run the export again"
     )
 
 
@@ -442,8 +442,7 @@ def catalog_properties(to: str, given: Mapping[str, str]) -> dict[str, str]:
         return properties
     if destination.own_catalog is None:
         raise PipelineError(
-            "an Iceberg table in a bucket needs a catalog: name one with --catalog-uri, a REST "
-            "catalog's URL or sqlite:////PATH"
+            "an Iceberg table in a bucket needs a catalog: specify one with --catalog-uri, as a REST catalog's URL or sqlite:////PATH"
         )
     destination.check()
     return {**properties, "uri": destination.own_catalog}

@@ -143,7 +143,7 @@ def _skip(settings: TaskSettings, part: Slice, result: TaskResult, lost: Lost) -
     kind = None if damage is None else damage.kind_of(*where)
     if kind is None:
         start = (
-            "the given report does not have this damage:" if damage else "if it is lost for good,"
+            "the given report does not list this damage:" if damage else "if it is lost for good,"
         )
         raise type(lost.error)(
             f"{lost.error}; {start} run `lacuna verify` with --json, and export the remaining records by passing its "

@@ -176,7 +176,7 @@ def _post(catalog: RestCatalog, requests_: Iterable[CommitTableRequest]) -> None
         raise CommitStateUnknownException(str(error)) from error
     if response.ok:
         return
-    what = f"the catalog answered {response.status_code}: {response.text[:200]}"
+    what = f"the catalog returned {response.status_code}: {response.text[:200]}"
     if response.status_code == HTTPStatus.CONFLICT:
         raise CommitFailedException(what)
     if response.status_code in _CANNOT:
@@ -302,8 +302,8 @@ class CutsTable:
                 )
         if "lacuna.cuts" not in table.properties:
             raise DestinationError(
-                f"the table {self.name} is not a table of cuts: choose another --namespace, or another table for the "
-                f"topic {CUTS} with --table"
+                f"the table {self.name} is not a table of cuts: choose a different --namespace, or a different "
+                f"table for the topic {CUTS} with --table"
             )
         return table
 

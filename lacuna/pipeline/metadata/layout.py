@@ -90,9 +90,7 @@ def decode_index(key: str, data: bytes) -> MetadataIndex:
     start = len(_MAGIC) + _CRC.size
     body = data[start:]
     if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : start] != _CRC.pack(crc32c(body)):
-        raise _damaged(
-            key, 0, len(data), "it is not an index of metadata, or its checksum is wrong"
-        )
+        raise _damaged(key, 0, len(data), "it is not a metadata index, or its checksum is wrong")
     try:
         raw = decompress(Codec.ZSTD, body, MAX_INDEX_BYTES)
         return MetadataIndex.FromString(raw)
@@ -103,5 +101,5 @@ def decode_index(key: str, data: bytes) -> MetadataIndex:
 def _damaged(key: str, position: int, size: int, reason: str) -> DamagedDataError:
     return DamagedDataError(
         f"object {key!r}, {size} bytes at position {position}: {reason}; publish a new snapshot with "
-        "`lacuna metadata publish`, or ask the control plane (metadata=control)"
+        "`lacuna metadata publish`, or use the control plane (metadata=control)"
     )

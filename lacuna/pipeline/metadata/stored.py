@@ -67,8 +67,8 @@ class StoredMetadata:
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:
         if is_cut:
             raise PipelineError(
-                "a metadata snapshot has only the cut at its own time, not at a past time: ask the control plane "
-                "(metadata=control), or leave out the time or the cut"
+                "a metadata snapshot contains only the cut of its own time, not of a past time: use the "
+                "control plane (metadata=control), or omit the time or the cut"
             )
         logs = self.partition_logs(keys)
         histories = [log.history for log in logs if log.history is not None]
@@ -92,8 +92,8 @@ class StoredMetadata:
         for log in self.partition_logs(keys):
             if log.cut is None:
                 raise PipelineError(
-                    "the metadata snapshot has no cut, because the cluster had too many partitions for one: ask the "
-                    "control plane (metadata=control)"
+                    "the metadata snapshot contains no cut, because the cluster had too many partitions for one: "
+                    "use the control plane (metadata=control)"
                 )
             ends[log.key] = PartitionCut(
                 end_offset=log.cut, last_stable_offset=log.last_stable_offset
@@ -134,10 +134,11 @@ class StoredMetadata:
         names = published(self._store, self.cluster_id)
         name = max(names, default=None)
         if name is None or name.valid_until_ms <= self._now_ms():
-            old = "there is none" if name is None else "the last one has expired"
+            what = "there is no metadata snapshot in the bucket"
+            if name is not None:
+                what = "the newest metadata snapshot in the bucket has expired"
             raise PipelineError(
-                f"there is no valid metadata snapshot in the bucket, {old}: publish one with "
-                "`lacuna metadata publish`, or ask the control plane (metadata=control)"
+                f"{what}: publish one with `lacuna metadata publish`, or use the control plane (metadata=control)"
             )
         if index is not None and name == known:
             return name, index

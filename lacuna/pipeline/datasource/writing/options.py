@@ -43,7 +43,7 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOptions
     options.check_names(_KNOWN, _HINTS)
     for name in ("topic", "transactionalId"):
         if options.text(name) == "":
-            raise OptionError(f"option {name} is empty: give it a value, or leave it out")
+            raise OptionError(f"option {name} is empty: specify a value, or omit the option")
     transactional_id = options.text("transactionalId")
     if transactional_id is not None and len(transactional_id) > _LONGEST_ID:
         raise OptionError(f"option transactionalId: the maximum is {_LONGEST_ID} characters")
@@ -66,7 +66,7 @@ def _batch_id(options: Options, is_streaming: bool) -> int | None:
         )
     if "transactionalId" not in options:
         raise OptionError(
-            "option batchId: batch ids of different writers can be equal; also give a "
-            "transactionalId, a different one for each place in the program that writes"
+            "option batchId: different writers may use equal batch ids, so specify a transactionalId as well: "
+            "a unique one for each place in the program that writes"
         )
     return batch_id

@@ -96,6 +96,6 @@ def _check_asked(target: Target, asked: pa.Array) -> None:
         if not 0 <= partition < target.partition_count:
             raise PipelineError(
                 f"a row names partition {partition} of topic {target.name!r}, which has "
-                f"{target.partition_count}: choose 0 to {target.partition_count - 1}, or leave it "
-                "null"
+                f"{target.partition_count} partitions: choose 0 to {target.partition_count - 1}, or leave "
+                "the column null"
             )

@@ -262,8 +262,8 @@ class WriteTransaction:
     ) -> None:
         if verdicts.error_code == ErrorCode.LEASE_EXPIRED:
             raise PipelineError(
-                "the write took longer than a day from the end of a task to its commit, so that task's lease "
-                "has expired: write less at once"
+                "more than a day passed between the end of a task and its commit, so the task's lease has "
+                "expired: write less at a time"
             )
         self._check(verdicts.error_code, "CommitSegment")
         for written, verdict in zip(segment.partitions, verdicts_of(verdicts), strict=True):
@@ -283,7 +283,7 @@ class WriteTransaction:
         if code in _FENCED:
             raise WriterFencedError(
                 f"another run with the transactional id {self._transactional_id!r} has begun to "
-                "commit, or this one exceeded its transaction timeout; nothing of this one was "
+                "commit, or this one exceeded its transaction timeout; nothing from this run was "
                 f"committed ({what})"
             )
         check(code, what)

@@ -125,7 +125,7 @@ def commit(
         return
     with RetryingJobClient(options.location.require_control()) as control:
         if not commit_write(control, transactional_id, tasks, progress):
-            log.warning("already written, so nothing is written again: %s", progress)
+            log.warning("already written, so it is not written again: %s", progress)
         release(control, tasks)
 
 

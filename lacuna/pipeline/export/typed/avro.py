@@ -158,8 +158,7 @@ def _check_sizes(parsed: Any, names: dict[str, Any]) -> None:
         elif kind == "array" and _is_weightless(each["items"], names, (), known):
             raise PipelineError(
                 "the Avro schema has an array whose items take no bytes, such as null, so a value of "
-                "ten bytes could hold more items than fit in memory: omit the schema, and the values "
-                "stay bytes"
+                "ten bytes could hold more items than fit in memory: omit the schema to keep the values as bytes"
             )
 
 
@@ -175,8 +174,7 @@ def _is_weightless(
     if isinstance(schema, str):
         if schema in path:
             raise PipelineError(
-                f"the Avro schema is not valid: {schema} contains itself without a union, an array or a "
-                "map between"
+                f"the Avro schema is not valid: {schema} contains itself without a union, an array or a map in between"
             )
         return schema == "null" or (
             schema in names and _is_weightless(names[schema], names, path, known)

@@ -54,7 +54,7 @@ def json_decoder(schema: TypedSchema) -> Decoder:
             raise NotOfSchemaError(f"it is not valid JSON ({error})") from error
         except referencing.exceptions.Unresolvable as error:
             raise PipelineError(
-                f"the JSON Schema refers to a definition that it does not have: {error}"
+                f"the JSON Schema refers to a definition that it does not contain: {error}"
             ) from error
         if failure is not None:
             raise NotOfSchemaError(f"{failure.json_path}: {_short(failure.message)}")

@@ -57,7 +57,7 @@ def _protobuf(path: Path, document: bytes, message: str | None, *, has_prefix: b
         own = set(message_names(descriptor_pb2.FileDescriptorSet(file=files.file[-1:])))
         if len(own) != 1:
             raise PipelineError(
-                f"{path} has several messages: name one ({', '.join(names)}) with --value-message "
+                f"{path} contains several messages: specify one ({', '.join(names)}) with --value-message "
                 "or --key-message"
             )
         (message,) = own

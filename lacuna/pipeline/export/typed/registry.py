@@ -52,7 +52,7 @@ def _checked() -> Iterator[None]:
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise NoSchema("the registry's answer is not valid") from error
+        raise NoSchema("the registry's response is not valid") from error
 
 
 def schema_id_of(data: bytes | None) -> int | None:
@@ -102,7 +102,7 @@ class Registry:
     def __post_init__(self) -> None:
         if urlsplit(self.url).scheme not in ("http", "https") or not urlsplit(self.url).netloc:
             raise UserError(
-                f"{self.url} is not the address of a schema registry: write http://HOST:PORT"
+                f"{self.url} is not the address of a schema registry: specify http://HOST:PORT"
             )
 
     @_checked()
@@ -177,9 +177,9 @@ class Registry:
         try:
             found = json.loads(body)
             if not isinstance(found, dict) or not isinstance(found["schema"], str):
-                raise NoSchema("the registry's answer has no schema")
+                raise NoSchema("the registry's response contains no schema")
         except (ValueError, KeyError) as error:
-            raise NoSchema("the registry's answer is not valid") from error
+            raise NoSchema("the registry's response is not valid") from error
         return found
 
 
@@ -372,7 +372,7 @@ def _well_known(
         try:
             __import__(f"{name.removesuffix('.proto').replace('/', '.')}_pb2")
         except ImportError as error:
-            raise NoSchema(f"it imports {name[:80]!r}, which Protobuf does not have") from error
+            raise NoSchema(f"it imports {name[:80]!r}, which is not part of Protobuf") from error
         file = descriptor_pb2.FileDescriptorProto()
         descriptor_pool.Default().FindFileByName(name).CopyToProto(file)
         for each in file.dependency:

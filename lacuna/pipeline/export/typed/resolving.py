@@ -83,7 +83,9 @@ def _always(reason: str) -> Convert:
 def _reader(found: Registered, column: TypedSchema, own: Decoder) -> Convert:
     """Returns a function that reads a schema's values as values of the column."""
     if found.kind != column.kind:
-        raise NoSchema(f"its kind is {found.kind}, and that of the newest schema is {column.kind}")
+        raise NoSchema(
+            f"it is of kind {found.kind}, but the newest schema is of kind {column.kind}"
+        )
     if found.kind == "protobuf":
         return _message_reader(found.document, column, own)
     if found.document == column.document:
