@@ -118,10 +118,7 @@ def name_of(code: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicThere:
-    """A topic of a cluster, with the leading node of each partition in `leaders`.
-
-    `topic_id` is empty if the cluster has no topic ids.
-    """
+    """A topic of a cluster, with each partition's leader in `leaders`. Without topic ids, `topic_id` is empty."""
 
     name: str
     topic_id: str
@@ -314,10 +311,7 @@ class Kafka:
     async def offsets(
         self, places: Iterable[Place], timestamp: int, isolation: int
     ) -> dict[Place, int]:
-        """Return the earliest or latest offset of each partition, leaving out deleted partitions.
-
-        Raises ClusterFailed if a partition has had no leader for several seconds.
-        """
+        """Return the earliest or latest offsets of existing partitions. Raises ClusterFailed if one has no leader."""
         found: dict[Place, int] = {}
         left = list(places)
         for _ in range(_ATTEMPTS):

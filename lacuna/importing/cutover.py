@@ -28,9 +28,7 @@ _PAUSE_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The progress of a mirrored partition: the end of the copy, and the source's last stable offset and high
-    watermark.
-    """
+    """The end of a mirrored partition's copy, and the source's last stable offset and high watermark."""
 
     place: Place
     copied: int
@@ -181,7 +179,6 @@ def _check_offsets(found: Sequence[Standing], given: Cutover) -> None:
 
 
 def _is_missing(each: Standing, given: Cutover) -> bool:
-    """Whether the partition still lacks records that it needs before its promotion."""
     wanted = given.offsets.get(each.place)
     return bool(each.lag or each.undecided) if wanted is None else each.copied < wanted
 

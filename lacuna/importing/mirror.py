@@ -60,9 +60,7 @@ BEHIND: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportSettings:
-    """What to copy, and how. With `is_once`, the import ends once it has copied everything that was decided at its
-    start.
-    """
+    """What to copy, and how. With `is_once`, the import ends once everything decided at its start is copied."""
 
     selection: Selection
     is_once: bool = False
@@ -212,9 +210,7 @@ class Importer:
         self._tell(f"{others} the partitions from now on", once=False)
 
     async def _copy(self, source: Kafka, target: Kafka) -> bool:
-        """Copy until everything is copied, or until partitions are redistributed. Return whether they are
-        redistributed.
-        """
+        """Copy until everything is copied (return False) or partitions are redistributed (return True)."""
         workers = self._workers
         topics = Topics(source, target, self._settings.selection)
         aligned = await topics.align()
@@ -250,10 +246,7 @@ class Importer:
         return False
 
     async def _until_done(self, workers: Sequence[int]) -> None:
-        """Wait until everything that was decided at the start is copied, or the set of importers changes.
-
-        Reports stopped partitions in the meantime.
-        """
+        """Wait until everything decided at the start is copied or the importers change. Reports stopped partitions."""
         goals = {place: each.stable_offset for place, each in self.progress.tracks.items()}
         while self._workers == workers and not (self._settings.is_once and self._is_done(goals)):
             await self._progressed.wait()
@@ -296,7 +289,6 @@ class Importer:
         following: Following,
         workers: Sequence[int],
     ) -> None:
-        """Add new topics and partitions, stop deleted ones, and follow leader changes."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(following.moved.wait(), _ALIGN_SECONDS)

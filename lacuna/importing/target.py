@@ -67,9 +67,7 @@ class Stretch:
 
 
 class Target:
-    """The cluster that receives the copy. Call `open`, which takes a lease, before anything else, and `close` at the
-    end.
-    """
+    """The cluster that receives the copy. Call `open`, which takes a lease, first, and `close` last."""
 
     def __init__(self, control: ControlClient, store: ObjectStore) -> None:
         self._control = control
@@ -121,9 +119,7 @@ class Target:
         return list((await self._control.call(command)).partitions_read.partitions)
 
     async def put(self, stretches: Sequence[Stretch]) -> ImportSegment:
-        """Write the stretches as one object (none if they contain only holes), and return the command that commits
-        them.
-        """
+        """Write the stretches as one object, unless they are all holes, and return the command that commits them."""
         self._sequence += 1
         segment_id = SegmentId(self._lease_id, self._sequence)
         return await asyncio.to_thread(self._put, segment_id, stretches)

@@ -160,7 +160,6 @@ class Topics:
         configs_here: Mapping[str, Configs],
         aligned: Aligned,
     ) -> None:
-        """Add the partitions that mirrors lack, and alter the configs that differ from their source."""
         changes = []
         for name, topic in wanted.items():
             if name not in here or name in aligned.left:
@@ -268,7 +267,6 @@ def translate(configs: Configs) -> tuple[dict[str, str], list[str]]:
 
 
 def _changes(there: Configs, here: Configs) -> Iterator[wire.AlterableConfig]:
-    """Yield the changes that bring a mirror's configs in line with its source."""
     wanted, _ = translate(there)
     own = {name: each.value for name, each in here.items() if each.config_source == _ON_TOPIC}
     for name, value in wanted.items():

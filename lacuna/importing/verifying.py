@@ -114,10 +114,7 @@ class Verifier:
         }
 
     async def compare(self, place: Place, span: Span, *, is_compacted: bool) -> Compared:
-        """Compare a partition at both isolation levels.
-
-        Compaction at the source also removes aborted records, so these are not compared in a compacted topic.
-        """
+        """Compare a partition at both isolation levels, except for aborted records in a compacted topic."""
         source, target = self._clusters
         records = 0
         for isolation, level in _ISOLATION.items():
@@ -149,8 +146,6 @@ class Verifier:
 
 
 class _Side:
-    """Reads a partition of one cluster in offset order."""
-
     def __init__(self, broker: Broker, place: Place, span: Span, isolation: int) -> None:
         self._broker = broker
         self._place = place
@@ -179,7 +174,6 @@ class _Side:
                 return taken
 
     def _next_group(self) -> bool:
-        """Decode more of the fetched records, and return whether there were any."""
         group = next(self._groups, None)
         while group is None and self._batches:
             self._groups = self._batches.pop(0).record_groups(_GROUP)

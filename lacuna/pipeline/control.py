@@ -118,9 +118,7 @@ class JobClient:
         return logs
 
     def await_stable(self, reached: Mapping[PartitionKey, int], seconds: float) -> None:
-        """Waits until a last stable offset exceeds its value in `reached`, a partition is deleted, or `seconds` have
-        passed.
-        """
+        """Waits up to `seconds` until a last stable offset exceeds that in `reached`, or a partition is deleted."""
         self._run(self._await_stable(reached, seconds))
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:

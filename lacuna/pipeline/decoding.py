@@ -95,7 +95,6 @@ def _decode_batches(
     error: DamagedDataError,
     cluster_id: str,
 ) -> Iterator[RecordColumns]:
-    """Decodes the batches of a piece one by one, and passes those that cannot be decoded to `skip`."""
     walked, piece = block.walked, block.pieces[index]
     for at in range(walked.firsts[index], walked.firsts[index + 1]):
         first = max(walked.base_offsets[at], bounds.first_offset)
@@ -213,7 +212,6 @@ class Shape:
 
 
 def _are_known(columns: RecordColumns) -> bool:
-    """Whether every record has a timestamp between 1970 and the year 9999."""
     extremes = pc.min_max(fixed(pa.int64(), columns.timestamps, columns.count)).as_py()
     return bool(extremes["min"] >= 0 and extremes["max"] <= _LAST_MS)
 
@@ -258,6 +256,5 @@ def headers(column: HeaderColumn | None, count: int, type_: pa.DataType) -> pa.A
 
 
 def _not_empty(list_offsets: memoryview, count: int) -> pa.Buffer:
-    """Returns a bitmap in which the bits of non-empty lists are set."""
     offsets = fixed(pa.int32(), list_offsets, count + 1)
     return pc.not_equal(offsets.slice(1), offsets.slice(0, count)).buffers()[1]

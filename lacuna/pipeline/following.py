@@ -89,8 +89,6 @@ def follow(
 
 
 class _Follower:
-    """Follows partitions. `_reached` contains the offset reached in each of them."""
-
     def __init__(self, source: Source, query: Query, every: float) -> None:
         self._source = source
         self._query = query
@@ -154,9 +152,7 @@ class _Follower:
         return parts, spans, metadata.cluster_id, hold
 
     def _check(self, parts: Iterable[Part]) -> None:
-        """Raises DataLossError if a topic was deleted and recreated, because its offsets then refer to different
-        records.
-        """
+        """Raises DataLossError if a topic was recreated, because its offsets then refer to different records."""
         for part in parts:
             if self._topic_ids.setdefault(part.topic, part.key[0]) != part.key[0]:
                 raise DataLossError(

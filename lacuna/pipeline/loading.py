@@ -81,7 +81,6 @@ def _load_group(
 
 
 def _load_intact(store: ObjectStore, cluster_id: str, piece: Piece, skip: Skip) -> Iterator[Block]:
-    """Yields the readable parts of a piece, and reports the rest to `skip`."""
     key = piece.key(cluster_id)
     try:
         yield load_block(store, cluster_id, [piece])
@@ -111,10 +110,7 @@ def cut_pieces(pieces: Iterable[Piece], block_bytes: int) -> Iterator[list[Piece
 def load_block(
     store: ObjectStore, cluster_id: str, pieces: Sequence[Piece], data: bytearray | None = None
 ) -> Block:
-    """Reads the pieces, checks their batches, and sets true offsets. Raises the errors of `load_blocks`.
-
-    `data` is an earlier block's buffer, which is reused.
-    """
+    """Reads and checks pieces, and sets true offsets. Reuses the buffer `data`. Raises the errors of `load_blocks`."""
     columns = Pieces.of(pieces)
     starts = array("q", accumulate(columns.sizes, initial=0))
     data = bytearray() if data is None else data

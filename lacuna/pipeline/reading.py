@@ -272,10 +272,7 @@ def hold_of(metadata: MetadataSource) -> AbstractContextManager[ReadHold | None]
 
 
 def spans_of(source: Source, metadata: MetadataSource, query: Query) -> list[Span]:
-    """Returns the span to read in each partition.
-
-    Raises PipelineError if a partition does not exist, and DataLossError if its records are gone.
-    """
+    """Returns the spans to read. Raises PipelineError for a missing partition, DataLossError for missing records."""
     parts = parts_of(metadata, query)
     keys = [part.key for part in parts]
     # Requested before the logs are read, which therefore reach at least as far.

@@ -212,7 +212,6 @@ def _launch(conf: "SparkConf", verbose: bool) -> "JavaGateway":
 
 
 def _credentials() -> dict[str, str]:
-    """Returns the settings that pass S3 credentials to tasks on other machines."""
     return {
         f"{_EXECUTOR_ENVIRONMENT}{name}": value
         for name, value in os.environ.items()
@@ -221,9 +220,7 @@ def _credentials() -> dict[str, str]:
 
 
 def _driver_memory() -> str:
-    """Returns the JVM's maximum heap: an eighth of the available memory, but no less than half a GiB and no more than
-    two.
-    """
+    """Returns the JVM's maximum heap: an eighth of the available memory, but 0.5 GiB to 2 GiB."""
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):  # no cgroup, or one with "max"
         there = min(there, int(_MEMORY_LIMIT.read_text()))
@@ -233,7 +230,6 @@ def _driver_memory() -> str:
 
 @contextmanager
 def _environment(**values: str) -> Iterator[None]:
-    """Sets environment variables for the processes started in the block, and restores them afterwards."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -290,7 +286,6 @@ def _probe(master: str, addresses: list[tuple[str, int]]) -> None:
 
 
 def _failure(address: tuple[str, int]) -> str:
-    """Returns why the address cannot be reached, or "" if it can."""
     try:
         socket.create_connection(address, _ANSWERS_WITHIN).close()
     except TimeoutError:

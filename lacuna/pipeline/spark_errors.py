@@ -107,10 +107,7 @@ def explain_spark_error(error: BaseException) -> str | None:
 
 
 def cause_of(error: BaseException) -> Exception | None:
-    """Returns the error to report in place of a Spark job's error, or None if the cause is unknown.
-
-    If a task raised a PipelineError, the result has the same class.
-    """
+    """Returns the error (of a task's own class, if a PipelineError) behind a Spark job's error, or None if unknown."""
     if isinstance(error, EXPLAINED):
         return error
     if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in _PACKAGES:

@@ -147,7 +147,6 @@ class _Table(ds.Dataset):  # type: ignore[misc]
 
 
 def _needed(columns: Iterable[str] | None, condition: ds.Expression | None) -> list[str]:
-    """Returns the columns that a scan decodes: those that it returns, and those in its condition."""
     text = str(condition)
     wanted = COLUMNS.names if columns is None else set(columns)
     needed = [name for name in COLUMNS.names if name in wanted or name in text]

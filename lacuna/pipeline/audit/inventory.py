@@ -74,9 +74,7 @@ _OTHER_KEYS: Final = (is_journal_key, is_encryption_key, is_probe_key)
 
 @dataclass(slots=True)
 class Inventory:
-    """A listing of a bucket, with the number and total size of its objects. `metadata` lists the keys of metadata
-    snapshots.
-    """
+    """A listing of a bucket. `objects` and `bytes` count everything; `metadata` lists metadata snapshot keys."""
 
     segments: Segments = field(default_factory=Segments)
     metadata: list[str] = field(default_factory=list)
@@ -185,7 +183,6 @@ def judge_unreferenced(
 
 
 def _uncommitted(control: JobClient, segments: Iterable[SegmentId]) -> Iterator[SegmentId]:
-    """Yields the segments of ended leases that the control plane does not know."""
     left = iter(segments)
     while asked := list(islice(left, _ASKED_AT_ONCE)):
         messages = [

@@ -214,7 +214,6 @@ class _Audit:
     def _tasks(
         self, inventory: Inventory, logs: Sequence[PartitionLog], table: Rows, read: Read
     ) -> tuple[list[ObjectTask], list[ObjectTask]]:
-        """Returns the tasks that read the bucket, and those that read copies of hot segments on this machine."""
         left: list[tuple[SegmentId, int]] = []
         if not self._options.topics:
             left = unreferenced_of(inventory, table)
@@ -297,7 +296,6 @@ class _Audit:
             self._progress.advance(task.size)
 
     def _checker(self) -> Callable[[ObjectStore, ObjectTask], TaskResult]:
-        """Returns the function that checks the objects of a task, either here or in an executor."""
         cluster_id, reads_records = self._source.cluster_id, self._options.reads_records
         return lambda store, task: check_objects(
             store, cluster_id, task, reads_records=reads_records
@@ -349,7 +347,6 @@ class _Audit:
 
 
 def _by_partition(sparse: Sequence[int]) -> dict[int, list[Sparse]]:
-    """Groups `Matcher.sparse` by partition index, and sorts each group."""
     found: dict[int, list[Sparse]] = {}
     for index, *extent in zip(*[iter(sparse)] * 4, strict=True):
         found.setdefault(index, []).append(Sparse(*extent))

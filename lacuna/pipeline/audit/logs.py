@@ -102,10 +102,7 @@ def _check_offsets(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
 
 
 def _check_front(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
-    """Checks that no live record was lost between the log start and the first extent.
-
-    Compaction must move the log start if it removes any records there that were not aborted or superseded.
-    """
+    """Checks that nothing live was lost before the first extent: only aborted and superseded records may be gone."""
     known_to = max(log.log_start_offset, log.vacated_to)
     front = log.extents.base_offsets[0] if len(rows) else log.high_watermark
     front = min(front, log.last_stable_offset)
@@ -137,9 +134,7 @@ def _check_order(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
 
 
 def _check_identity(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
-    """Checks that only transactional extents have a producer, that rewritten ones have none, and that all flags are
-    known.
-    """
+    """Checks that the columns of each extent are consistent with one another."""
     for row in _some(filter(_contradicts_itself, rows)):
         shown = ("position", "size", "producer_id", "transaction", "flags")
         values = ", ".join(f"{name} {getattr(row, name)}" for name in shown)
@@ -188,9 +183,7 @@ def _is_cut(log: PartitionLog, row: ExtentRow) -> bool:
 
 
 def _check_dead_are_filled(log: PartitionLog) -> Iterator[Finding]:
-    """Checks that extents fill the dead ranges above the log start, since compaction removes a dead range and its
-    extents together.
-    """
+    """Checks that extents fill the dead ranges above the log start, since compaction removes both together."""
     bases, nexts = log.extents.base_offsets, log.extents.next_offsets
     if not bases:
         return

@@ -113,7 +113,6 @@ class Matcher:
             )
 
     def _apart(self) -> None:
-        """Reports and removes each extent that overlaps the previous one in the object."""
         kept: list[_Extent] = []
         for extent in self._extents:
             if kept and extent.row.position < kept[-1].row.end:

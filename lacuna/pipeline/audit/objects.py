@@ -54,10 +54,7 @@ class ObjectTask:
 
 @dataclass(slots=True)
 class TaskResult:
-    """The findings of a task. `unreferenced_bytes` is the size of the batches outside all extents.
-
-    `sparse` has the same form as in `Matcher`.
-    """
+    """The findings of a task. `unreferenced_bytes` counts batches outside all extents; see `Matcher` for `sparse`."""
 
     objects: int = 0
     bytes_read: int = 0

@@ -67,11 +67,9 @@ def _states(control: JobClient, asked: Sequence[TopicPartition]) -> Sequence[Par
 def _check(
     log: PartitionLog, before: PartitionState, after: PartitionState, producers: PartitionProducers
 ) -> list[Finding]:
-    """Checks that the last stable offset is the start of the oldest ongoing transaction, or the log start if that is
-    later.
+    """Checks that the last stable offset is the later of the oldest ongoing transaction's start and the log start.
 
-    Without an ongoing transaction, it must equal the high watermark. That may grow while the producers are described,
-    so it is read both before and after.
+    Without an ongoing transaction, it must equal the high watermark, which may grow while the producers are described.
     """
     starts = [
         each.current_txn_start_offset
@@ -92,7 +90,6 @@ def _check(
 
 
 def _split(table: Rows) -> tuple[set[int], Mapping[int, list[ExtentRow]]]:
-    """Returns the transactions that are decided in some partition, and each partition's undecided extents."""
     decided: set[int] = set()
     undecided: defaultdict[int, list[ExtentRow]] = defaultdict(list)
     for row in table:

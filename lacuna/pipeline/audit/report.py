@@ -111,9 +111,7 @@ def partition_reports(
     findings: Sequence[Finding],
     keys: Mapping[int, KeyCounts],
 ) -> list[PartitionReport]:
-    """Returns a report for each log, in order. `keys` contains the key counts by index of the log, if keys were
-    counted.
-    """
+    """Returns a report for each log, in order. `keys` contains key counts by index of the log, if keys were counted."""
     hits: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for finding in findings:
         for hit in () if finding.is_note else finding.hits:
@@ -166,7 +164,6 @@ def _partition_report(
 
 
 def _offsets(log: PartitionLog) -> list[int]:
-    """Returns the number of offsets from the log start on for each `Outcome`."""
     found = [0] * len(Outcome)
     for first, end, outcome in spans_of(log):
         found[outcome] += max(end - max(first, log.log_start_offset), 0)

@@ -16,9 +16,7 @@ _MAX_MARKER_BYTES = 4096
 
 
 def check_marker_bytes(store: ObjectStore, cluster_id: str) -> Finding | None:
-    """Reports a marker that is missing or that does not name this cluster as Lacuna wrote it. Returns None if all is
-    well.
-    """
+    """Returns a finding if the marker is missing or is not as Lacuna wrote it for this cluster."""
     expected = ClusterMarker(cluster_id).encode()
     try:
         size = store.size(CLUSTER_MARKER_KEY)

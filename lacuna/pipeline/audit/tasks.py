@@ -45,7 +45,6 @@ def plan_tasks(
 
 
 def _cut(objects: Sequence[tuple[int, int, int]], task_bytes: int) -> Iterator[tuple[int, int]]:
-    """Divides objects into tasks, as index ranges [first, stop)."""
     edges, cost = [0], 0
     for index, (_, _, size) in enumerate(objects):
         is_full = cost + size > task_bytes or index - edges[-1] == _TASK_OBJECTS

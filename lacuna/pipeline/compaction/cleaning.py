@@ -72,9 +72,7 @@ def _scanner(now_ms: int) -> Any:
 
 
 def _rewrite_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rewrites the extents of the task in the first row, without the offsets in the other rows, which are sorted by
-    share.
-    """
+    """Rewrites the task in the first row without the offsets in the other rows, which are sorted by share."""
     context = TaskContext.get()
     if context is None:
         raise PipelineError("a rewrite must run in a Spark task")

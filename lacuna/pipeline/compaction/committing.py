@@ -146,9 +146,7 @@ class PlanRun:
 
 
 def failed(unit: Unit, error: BaseException) -> UnitOutcome:
-    """Returns the outcome of a unit whose tasks failed with `error`. Raises the error if there is no explanation for
-    it.
-    """
+    """Returns the outcome of a unit whose tasks failed. Raises the error if there is no explanation for it."""
     reason = explain_spark_error(error)
     if reason is None:
         raise error

@@ -200,7 +200,6 @@ class Compaction:
                 yield found
 
     def _find(self, group: Topics, reached: Mapping[PartitionKey, int]) -> Found:
-        """Gets a plan for these partitions, each from its offset in `reached`."""
         settings = self._settings
         request = PlanCompaction(
             partitions=[
@@ -232,7 +231,6 @@ class Compaction:
     def _rewrite(
         self, units: Sequence[Unit], plan: RewritePlan, hold: JobHold
     ) -> Iterator[UnitOutcome]:
-        """Rewrites the units, and yields outcomes as they arrive. Units without live records need no tasks."""
         self._progress.expect(sum(unit.live_bytes for unit in units))
         for unit in units:
             if not unit.tasks:

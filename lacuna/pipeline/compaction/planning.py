@@ -160,7 +160,6 @@ class FoundRange:
             live_start = live_stop
 
     def _piece(self, start: int, stop: int, live: ExtentTable, *, is_cleaned: bool) -> PlannedRange:
-        """Returns the range of the extents with indexes [start, stop), of which `live` contains the live ones."""
         found, table = self._found, self._table
         is_first, is_last = not start, stop == len(table)
         # Everything before the first live extent belongs to the first piece.
@@ -187,17 +186,14 @@ class FoundRange:
 
 
 def fitting_task_bytes(live_bytes: int, most: int) -> int:
-    """Returns the number of bytes that each task should read: few enough to keep all cores busy, but no more than
-    `most`.
-    """
+    """Returns the number of bytes, up to `most`, that each task should read to keep all cores busy."""
     return min(most, max(LEAST_TASK_BYTES, -(-live_bytes // WANTED_TASKS)))
 
 
 def _expired_extents(found: CompactionRange, table: ExtentTable, now_ms: int) -> int:
-    """Returns the number of extents at the front that exceed retention.ms, and which the control plane will soon drop.
+    """Returns the number of extents at the front, as in Kafka, that exceed retention.ms and will soon be dropped.
 
-    Only extents at the front count, since Kafka also deletes whole segments from the front. Extents without a timestamp
-    are left to the control plane, which knows their age.
+    An extent without a timestamp is left to the control plane, which knows its age.
     """
     if found.retention_ms < 0 or "delete" not in found.cleanup_policy.split(","):
         return 0
@@ -242,10 +238,7 @@ def cut_range(found: PlannedRange, range_index: int, task_bytes: int) -> Iterato
 
 
 def even_cuts(sizes: "array[int]", most: int) -> list[int]:
-    """Returns the indexes at which to cut extents of these sizes into parts of about equal size.
-
-    Each part has up to `most` bytes, or is a single larger extent.
-    """
+    """Returns the indexes at which to cut extents into equal parts of up to `most` bytes or a single larger extent."""
     ends = array("q", accumulate(sizes))
     if not ends or ends[-1] <= most:
         return []

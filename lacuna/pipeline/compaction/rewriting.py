@@ -178,7 +178,6 @@ def _within(gone: "array[int] | None", first: int, end: int) -> "array[int] | No
 
 
 def _earliest(due_ms: int, run: MergedRun) -> int:
-    """Returns the earliest of `due_ms` (0: none) and the delete horizons of the run's batches."""
     for batch in run.batches:
         header = BatchHeader.parse(batch)
         if header.has_delete_horizon:
@@ -206,7 +205,6 @@ class _SegmentWriter:
         self._slices: list[_Slice] = []
 
     def begin(self, share: Share) -> ExtentTable:
-        """Starts a share, to which `add` adds runs. Returns its table, which each flush extends."""
         extents = ExtentTable()
         self._slices.append(_Slice(share, extents))
         return extents
@@ -221,7 +219,6 @@ class _SegmentWriter:
         self._size += run.size
 
     def discard(self) -> None:
-        """Drops the current share's unwritten runs."""
         self._size -= sum(run.size for run in self._slices.pop().runs)
 
     def flush(self) -> None:

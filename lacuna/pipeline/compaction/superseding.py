@@ -63,7 +63,6 @@ def _keys_of(store: ObjectStore, task: RewriteTask, share: Share) -> Iterator[Re
 
 
 def _damage_in(block: Block, cluster_id: str, error: RecordsError) -> DamagedDataError:
-    """Returns the error for a block that cannot be scanned. It names the damaged piece."""
     view = memoryview(block.data)
     for piece, start in zip(block.pieces, block.starts, strict=False):
         try:

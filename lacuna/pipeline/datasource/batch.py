@@ -78,7 +78,6 @@ class BatchReader(DataSourceReader):
         return list(plan_tasks(ranges, division))
 
     def _pin(self, metadata: MetadataSource) -> Hold | None:
-        """Pins the objects to read. Returns the pins if the batch's tasks are to extend them."""
         options = self._options
         if options.view == PLAN:  # its tasks read no objects
             pin(metadata, min(HOLD_SECONDS, options.pin))
@@ -111,9 +110,8 @@ class _Pushing:
 
 
 def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> list[ReadRange]:
-    """Returns the requested ranges, limited to the offsets that exist.
-
-    Raises DataLossError or PipelineError if offsets are missing, unless `failOnDataLoss=false`.
+    """Returns the ranges that exist. Unless `failOnDataLoss=false`, missing offsets raise DataLossError or
+    PipelineError.
     """
     # Requested before the logs are read, which therefore reach at least as far.
     past = None

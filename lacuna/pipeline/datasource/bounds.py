@@ -95,7 +95,6 @@ def bound_of(options: Options, side: str, default: int) -> Bound:
 
 
 def _split_ids(given: Any) -> tuple[Any, dict[str, str]]:
-    """Separates the topic ids in a stream's position from its offsets."""
     if not isinstance(given, dict) or not all(isinstance(each, dict) for each in given.values()):
         return given, {}
     ids = {topic: each[ID] for topic, each in given.items() if isinstance(each.get(ID), str)}

@@ -13,9 +13,7 @@ Result = TypeVar("Result")
 
 
 def one_message(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Decorates a method that Spark calls in a Python process, so that only the messages of errors in EXPLAINED are
-    shown.
-    """
+    """Decorates a method that Spark calls in a Python process. Only the messages of errors in EXPLAINED are shown."""
 
     @wraps(function)
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:

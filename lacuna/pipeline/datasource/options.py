@@ -94,9 +94,7 @@ class Options:
         return number
 
     def seconds(self, name: str, default: float) -> float:
-        """Returns a duration in seconds. It is written as in Spark (500ms, 30s, 15m, 1h or 2d); the default unit is
-        seconds.
-        """
+        """Parses a duration as in Spark: 500ms, 30s, 15m, 1h or 2d. The default unit is seconds."""
         value = self.text(name)
         if value is None:
             return default
@@ -125,10 +123,7 @@ class Options:
             raise OptionError(f"option {name}={value}: not valid JSON: {error}") from None
 
     def check_names(self, known: Collection[str], hints: Mapping[str, str] | None = None) -> None:
-        """Raises an OptionError that lists all options that are neither `known` nor Spark's own.
-
-        `hints` suggests alternatives to some of them.
-        """
+        """Raises OptionError for options that are neither `known` nor Spark's own. `hints` suggests alternatives."""
         if _PROVIDER in self._given or any(name.startswith(_OF_TABLE) for name in self._given):
             raise OptionError(_TABLES_LOSE_OPTIONS)
         allowed = {name.lower() for name in known}

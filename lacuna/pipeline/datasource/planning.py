@@ -142,7 +142,6 @@ def pieces_of(read_range: ReadRange, condition: Condition, *, is_committed: bool
 def _recent_slices(
     extents: ExtentTable, start: int, stop: int, min_timestamp: int
 ) -> Iterator[tuple[int, int]]:
-    """Yields the index ranges [start, stop) of extents whose largest timestamp is at least `min_timestamp`."""
     if min_timestamp < 0:
         yield start, stop
         return
@@ -222,7 +221,6 @@ class _Part:
 
     @property
     def count(self) -> int:
-        """The number of offsets in the pieces that are read."""
         pieces = self.pieces
         total = sum(pieces.next_offsets) - sum(pieces.base_offsets)
         total -= max(0, self.first_offset - pieces.base_offsets[0])

@@ -13,10 +13,7 @@ from lacuna.pipeline.errors import PipelineError
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """The number of offsets by which a query lags behind, by partition and overall.
-
-    The last three fields are named after the metrics of Spark's Kafka source.
-    """
+    """A query's lag in offsets, by partition and overall. The last three fields are metrics of Spark's Kafka source."""
 
     partitions: Mapping[TopicPartition, int]
     min_offsets_behind_latest: int
@@ -47,7 +44,6 @@ def lag(progress: Mapping[str, Any] | None, source: int = 0) -> Lag | None:
 
 
 def _offsets(value: Any) -> Mapping[TopicPartition, int]:
-    """Parses offsets, which may be JSON text or already decoded."""
     if isinstance(value, str):
         value = json.loads(value)
     return Position.of_json(value).offsets if value else {}

@@ -39,10 +39,7 @@ def read_task(task: ReadTask, schema: StructType) -> Iterator[pa.RecordBatch]:
 def arrow_batches(
     blocks: Iterable[Block], task: ReadTask, schema: StructType, skip: Skip | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the task's records in these blocks, with the columns of `schema`.
-
-    Damage to a batch is passed to `skip`, or raised as DamagedDataError if `skip` is None.
-    """
+    """Yields the task's records in these blocks. Damage is raised as DamagedDataError, or passed to `skip`."""
     shape = _SparkShape(task, arrow_schema(schema))
     builder = builder_of(schema.fieldNames(), BATCH_BYTES)
     for columns in decode(builder, blocks, task.bucket.cluster_id, task.bounds, skip):

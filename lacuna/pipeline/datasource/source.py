@@ -40,9 +40,7 @@ class LacunaDataSource(DataSource):
         return BatchReader(Options(self.options), schema)
 
     def streamReader(self, schema: StructType) -> "DataSourceStreamReader":  # noqa: N802 - Spark's
-        """Returns the reader of a stream, which checks its options on first use, because Spark hides errors raised
-        here.
-        """
+        """Returns the reader of a stream. It checks options on first use, because Spark hides errors raised here."""
         from lacuna.pipeline.datasource.spark_api import stream_reader
         from lacuna.pipeline.datasource.stream import StreamReader
 

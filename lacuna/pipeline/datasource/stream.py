@@ -206,8 +206,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Bucket(options.location.store, metadata.cluster_id, not options.fail_on_data_loss)
 
     def _logs(self) -> tuple[Mapping[PartitionKey, int], Logs]:
-        """Returns a cut of the selected partitions, if the query requests one, and their logs."""
-
         def look(metadata: MetadataSource) -> tuple[Mapping[PartitionKey, int], Logs]:
             cut = cut_of(metadata, self._options)
             return cut, selected_logs(metadata, self._options, are_read=False, may_miss=True)
@@ -282,9 +280,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _first(self, begin: Offsets, partition: TopicPartition, end: int, log: PartitionLog) -> int:
-        """Returns the offset at which the batch begins. Offsets that are deleted before a new partition is read are
-        lost data.
-        """
+        """Returns the batch's first offset. In a new partition, records deleted before they were read count as lost."""
         first = _first_of(begin, partition, end, log) if partition in begin else 0
         if first < log.log_start_offset:
             self._report(
@@ -322,11 +318,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _first_of(begin: Offsets, partition: TopicPartition, end: int, log: PartitionLog) -> int:
-    """Returns where a batch begins: at the query's position or, in a new partition, at the log start, but not after
-    `end`.
-
-    If the cluster has lost its newest records, `end` is below the query's position.
-    """
+    """Returns the query's position, or a new partition's log start; or `end`, if the newest records were lost."""
     return min(begin.get(partition, log.log_start_offset), end)
 
 

@@ -21,9 +21,7 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """The offsets [first, end) in the object `key` that a run left out. `kind` is the damage that `lacuna verify`
-    reported.
-    """
+    """The offsets [first, end) in an object that a run left out. `kind` is the damage reported by `lacuna verify`."""
 
     partition: int
     first_offset: int

@@ -58,9 +58,7 @@ class Destination(Protocol):
         ...
 
     def create(self, name: str) -> AbstractContextManager[pa.NativeFile]:
-        """Opens a data file for writing. It becomes complete and durable at the end of the block, unless the block
-        fails.
-        """
+        """Opens a data file for writing. Unless the block fails, the file is complete and durable at its end."""
         ...
 
     def publish(self, moves: Sequence[Move], staging: str, folder: str) -> None:

@@ -177,7 +177,6 @@ def write_rows(writer: pq.ParquetWriter, rows: pa.Table, sort_by: Sequence[str])
 
 
 def _by_time(rows: pa.RecordBatch, partition_by: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Divides rows by folder, without changing their order within a folder."""
     if rows.num_rows == 0:
         return
     if partition_by == NONE:
@@ -195,7 +194,7 @@ def _by_time(rows: pa.RecordBatch, partition_by: str) -> Iterator[tuple[str, pa.
 
 
 def _whole_hours(times: pa.Array, unit: str) -> pa.Array:
-    """Returns the start of the day or hour (`unit`) of each time, in hours since 1970."""
+    """Returns the start of each time's day or hour (`unit`), in hours since 1970."""
     micros = times.cast(pa.int64())
     size = 3_600_000_000 * (24 if unit == "day" else 1)
     # Arrow's integer division rounds towards 0, but times before 1970 must be rounded down.

@@ -88,9 +88,7 @@ class ExportSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """A running export, with the workers for its tasks, and its control plane, store URL, settings and progress
-    display.
-    """
+    """A running export: its workers, control plane, store URL, settings and progress display."""
 
     workers: Workers
     control: JobClient
@@ -104,10 +102,7 @@ class Export:
         return self.control.readable_logs(keys, self.store)
 
     def run(self, settings: TaskSettings, tasks: Sequence[Task]) -> list[TaskResult]:
-        """Runs the tasks and returns their results.
-
-        If a task fails, its error, or Spark's error that wraps it, is raised after the other tasks have ended.
-        """
+        """Runs the tasks and returns their results. If one fails, its error is raised once all others have ended."""
         results: dict[int, TaskResult] = {}
 
         def ended(number: int, result: TaskResult) -> None:
@@ -183,9 +178,7 @@ def write_run(
     quarantine: Folders,
     tombstones: Folders | None = None,
 ) -> tuple[RunRecord, int]:
-    """Writes a run's files durably. Returns its prepared record, and the number of records that did not match their
-    schema.
-    """
+    """Writes a run's files durably. Returns its prepared record and the number of records that were misfits."""
     settings = export.settings
     layout = settings.layout_of(begun.topic)
     files = FileSettings(

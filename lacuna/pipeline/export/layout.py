@@ -95,10 +95,9 @@ class Layout:
         )
 
     def fields(self, name: str, schema: TypedSchema | None) -> list[pa.Field]:
-        """Returns the columns for `name`, which is "key" or "value".
+        """Returns the columns for the "key" or "value" (`name`).
 
-        The names of a key's flattened fields get the prefix `key_`, and those of a value get `value_` if they are
-        taken.
+        With flattening, a key's fields get the prefix `key_`; those of a value get `value_` if their name is taken.
         """
         if schema is None:
             return [pa.field(name, pa.binary())]

@@ -173,11 +173,10 @@ def _is_worn(task: FileScanTask) -> bool:
 
 
 def _groups(table: Table, file_bytes: int) -> Iterator[list[FileScanTask]]:
-    """Yields groups of up to `_MOST_FILES` files worth merging, each from one partition: first files with many deleted
-    rows.
+    """Yields up to `_MOST_FILES` files worth merging from each partition, starting with those with many deleted rows.
 
-    Of the others, the smallest come first, and a file is merged only if the smaller ones add up to at least its size. A
-    byte is therefore rewritten only into a file of at least twice the size, however often files are added.
+    The others follow by size, and a file is merged only if the smaller ones add up to at least its size. A byte is
+    therefore rewritten only into a file of at least twice the size, however often files are added.
     """
     worn, small = dict[Any, list[FileScanTask]](), dict[Any, list[FileScanTask]]()
     for task in table.scan().plan_files():
@@ -256,7 +255,6 @@ def _write(
 
 
 def _row_groups(table: Table, deleted: Mapping[str, pa.Array]) -> Iterator[pa.Table]:
-    """Yields the rows of the files with these paths, except those at deleted positions."""
     for path, positions in deleted.items():
         begin = 0
         with table.io.new_input(path).open() as source:
@@ -270,9 +268,8 @@ def _row_groups(table: Table, deleted: Mapping[str, pa.Array]) -> Iterator[pa.Ta
 def _delete_orphans(table: Table, destination: Destination, current: int) -> None:
     """Deletes the files of merges that died before they added their snapshot.
 
-    A merge can commit only while the snapshot on which it is based is the current one. Its commit may still be in
-    flight until then, so the files of merges based on the current snapshot stay for now. For the others, manifests must
-    be read, which takes longer the more snapshots there are.
+    A merge based on the current snapshot may still commit, so its files stay for now; all others can no longer do so.
+    Only if there are such files are manifests read, of which there are more with each snapshot.
     """
     snapshots = table.snapshots()
     done = {in_summary(each, _TOKEN) for each in snapshots}
@@ -334,7 +331,6 @@ def _manifests(table: Table, snapshots: Iterable[Snapshot]) -> Iterator[Manifest
 
 
 def _data_files(table: Table, manifests: "dict[str, ManifestFile]") -> set[str]:
-    """Returns the files that the manifests contain, except those that they mark as removed."""
     return {
         entry.data_file.file_path
         for each in manifests.values()

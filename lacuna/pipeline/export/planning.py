@@ -66,11 +66,7 @@ def plan_tasks(
     ranges: Mapping[int, tuple[int, int]],
     task_bytes: int = TASK_BYTES,
 ) -> list[Task]:
-    """Divides ranges into tasks that each read about `task_bytes` of stored committed records, or a single larger
-    piece.
-
-    Large partitions are divided among several tasks; small ones share a task.
-    """
+    """Divides ranges into tasks that read about `task_bytes`, or one larger piece. Small partitions share a task."""
     tasks: list[Task] = []
     slices: list[Slice] = []
     left = task_bytes

@@ -158,7 +158,6 @@ def _conclude(
 
 
 def _maintain(settings: ExportSettings, topics: Sequence[str]) -> list[TopicFailure]:
-    """Maintains the tables of these topics. Returns a failure for each table that could not be maintained."""
     from lacuna.pipeline.export.maintaining import Maintenance
     from lacuna.pipeline.export.tables import TopicTable
     from lacuna.pipeline.export.together import CutsTable

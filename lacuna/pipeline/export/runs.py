@@ -197,17 +197,12 @@ def run_folder(topic: str, run: int) -> str:
 
 
 def staging_folder(topic: str, token: str = "") -> str:
-    """Returns the folder of a run's files before the run is published or, without `token`, the parent folder of all
-    runs.
-    """
+    """Returns the folder of an unpublished run's files or, without `token`, the parent folder of all runs."""
     return "/".join(filter(None, (f"_staging/topic={topic}", token)))
 
 
 def check_same(last: Identity, now: Identity, where: str) -> None:
-    """Raises DestinationError if the properties of the export `now` do not match those of `last`.
-
-    `where` names the destination in the error.
-    """
+    """Raises DestinationError, which names `where`, if the export `now` does not match the earlier one."""
     if last.cluster_id != now.cluster_id:
         raise DestinationError(
             f"{where} contains topic {last.topic} of a different cluster ({last.cluster_id}): export to a "
@@ -243,7 +238,6 @@ def changed_columns(old: Mapping[str, str], new: Mapping[str, str]) -> str:
 
 
 def _within(inner: Iterable[str], outer: Iterable[str]) -> list[str]:
-    """Returns the columns of `outer` that are structs with fields in `inner`."""
     return [name for name in outer if any(path.startswith(f"{name}.") for path in inner)]
 
 

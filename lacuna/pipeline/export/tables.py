@@ -224,8 +224,7 @@ def _is_of(column: NestedField, table: Table, schema: pa.Schema) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The snapshot that a run adds to its topic's table: the files at `paths`, and the offsets that the run has
-    reached.
+    """The snapshot that a run adds: the files at `paths`, and the offsets that the run has reached.
 
     With `upserts`, the snapshot also deletes the rows that the run replaces.
     """
@@ -248,10 +247,7 @@ class Change:
         )
 
     def look_up(self) -> None:
-        """Finds the rows that the run replaces, to spare the commit this work unless the table changes.
-
-        Raises ExportRunningError, DestinationError.
-        """
+        """Finds the rows to replace, so that the commit need not. Raises ExportRunningError, DestinationError."""
         if self.upserts is None:
             return
         table, is_done = self.into.find(self.run)
@@ -328,7 +324,6 @@ def _append(table: Table, change: Change) -> None:
 
 
 def _begin(table: Table, change: Change) -> tuple[Transaction, list[DataFile], Deletes | None]:
-    """Returns a transaction that adapts the table to the run, and the data files and deletes of its snapshot."""
     transaction = table.transaction()
     if not _has_runs(table):
         _take_over(transaction, table, change.run, change.schema)

@@ -52,10 +52,7 @@ class TaskSettings:
 
 @dataclass(slots=True)
 class TaskResult:
-    """The files that a task wrote, and the unreadable offsets that it left out.
-
-    `misfits` counts the records that did not match their schema.
-    """
+    """The files that a task wrote, the offsets it could not read, and the number of records that were misfits."""
 
     files: list[ExportedFile] = field(default_factory=list)
     misfits: int = 0
@@ -131,9 +128,7 @@ def _records(settings: TaskSettings, part: Slice, skip: Skip) -> Iterator[Record
 
 
 def _skip(settings: TaskSettings, part: Slice, result: TaskResult, lost: Lost) -> None:
-    """Records unreadable offsets that may be left out. Raises an error like `lost.error` if their damage is not
-    confirmed.
-    """
+    """Records unreadable offsets. Raises an error like `lost.error` if their damage is not confirmed."""
     first = max(lost.first_offset, part.first_offset)
     end = min(lost.end_offset, part.end_offset)
     if first >= end:

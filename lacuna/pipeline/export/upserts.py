@@ -119,7 +119,6 @@ class Upserts:
         return newest.rename_columns({"offset_max": "offset"}).select(self._columns)
 
     def _replaced(self, io: FileIO, file: DataFile, newest: _Newest) -> pa.Array:
-        """Returns the positions in a file of the rows whose key has a newer record."""
         found, begin = [pa.array([], pa.int64())], 0
         for rows in self._rows(io, file.file_path):
             partitions, offsets_here = (
@@ -141,9 +140,7 @@ class Upserts:
         return pa.concat_arrays(found)
 
     def _rows(self, io: FileIO, path: str) -> Iterator[pa.Table]:
-        """Yields the rows of a file in tables of bounded size, but not small ones, since each lookup indexes all keys
-        again.
-        """
+        """Yields a file's rows in tables of bounded size, but not small ones: each lookup indexes all keys again."""
         with io.new_input(path).open() as source:
             file = pq.ParquetFile(source)
             waiting = list[pa.Table]()
@@ -328,10 +325,7 @@ class _DeleteManifestWriter(ManifestWriterV2):
 
 
 def _delete_manifests(producer: "_SnapshotProducer[Any]", deletes: Deletes) -> list[ManifestFile]:
-    """Returns the manifests of delete files: new ones, and earlier ones in which nothing is removed.
-
-    If there are many of the latter, all manifests are rewritten.
-    """
+    """Returns the manifests of delete files: new ones, and unchanged earlier ones, which are rewritten if many."""
     found = [
         manifest
         for manifest, entries in deletes.manifests

@@ -40,10 +40,7 @@ class MetadataSource(Protocol):
     def readable_logs(
         self, keys: Iterable[PartitionKey], store_url: str, *, is_committed: bool = True
     ) -> list[PartitionLog]:
-        """Returns the current logs, once their records are in the bucket.
-
-        With `is_committed`, it is enough that the records that read_committed readers see are there.
-        """
+        """Returns the logs once their records (with `is_committed`, those for read_committed) are in the bucket."""
         ...
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:
@@ -82,10 +79,7 @@ def open_metadata(location: ClusterLocation, kind: str = CONTROL) -> MetadataSou
 
 
 def open_checked(location: ClusterLocation, kind: str) -> MetadataSource:
-    """Opens a source of metadata, after checking that the store belongs to the cluster.
-
-    Raises the errors of `open_metadata` and `check_store`.
-    """
+    """Calls `open_metadata` and `check_store`, whose errors it raises."""
     metadata = open_metadata(location, kind)
     try:
         check_store(location.store, metadata.cluster_id)

@@ -126,10 +126,9 @@ class StoredMetadata:
     def _newest(
         self, known: MetadataName | None = None, index: MetadataIndex | None = None
     ) -> tuple[MetadataName, MetadataIndex]:
-        """Returns the newest snapshot. Its index is read, unless it is the `known` one, which has the index `index`.
+        """Returns the newest snapshot and its index, which is not read again if the snapshot is `known`.
 
-        If it has expired, no older one is used in its place: a reader that has seen the newer one would go back in
-        time.
+        If it has expired, no older one is used, because a reader that has seen the newer one would go back in time.
         """
         names = published(self._store, self.cluster_id)
         name = max(names, default=None)

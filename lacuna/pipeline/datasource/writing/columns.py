@@ -42,9 +42,7 @@ def _offsets(offsets: pa.Buffer | None, found: pa.Array) -> "Buffer":
 
 
 def _validity(found: pa.Array) -> "Buffer | None":
-    """Returns the validity bitmap, shifted so that its first bit belongs to the first row, or None if there are no
-    nulls.
-    """
+    """Returns the validity bitmap, whose first bit belongs to the first row, or None if there are no nulls."""
     if not found.null_count:
         return None
     validity = found.buffers()[0]

@@ -35,9 +35,7 @@ class Partitioner:
         self._stuck: dict[bytes, int] = {}
 
     def slots(self, rows: pa.RecordBatch) -> "NDArray[np.int32]":
-        """Returns the slot of each row (see `Targets`). Raises PipelineError if a row has no valid topic, partition or
-        key.
-        """
+        """Returns the rows' slots (see `Targets`). Raises PipelineError for an invalid topic, partition or key."""
         if self._topic is not None:
             return self._slots_in(self._targets.of(self._topic), rows)
         topics = rows.column("topic")
@@ -76,7 +74,6 @@ class Partitioner:
         return partitions + np.int32(target.first_slot)
 
     def _stick(self, target: Target, rows: pa.RecordBatch) -> "NDArray[np.int64]":
-        """Returns partitions for rows without a key."""
         begun = self._stuck.get(target.topic_id)
         if begun is None:
             begun = self._random(target.partition_count) * STICKY_BYTES

@@ -139,9 +139,7 @@ class WriteTransaction:
         self._sequences: dict[tuple[bytes, int], int] = {}
 
     def begin(self, segments: int) -> None:
-        """Fences all earlier drivers, so that they can no longer commit. `segments` is the number of segments to
-        commit.
-        """
+        """Fences all earlier drivers, so that they can no longer commit. `segments` is the number to commit."""
         timeout_ms = _SHORTEST_TIMEOUT_MS + _TIMEOUT_MS_PER_SEGMENT * segments
         init = InitProducerId(
             transactional_id=self._transactional_id,

@@ -130,10 +130,7 @@ def commit(
 
 
 def abort(options: SinkOptions, tasks: Sequence[TaskMessage]) -> None:
-    """Releases the tasks' leases, so that their segments may be deleted at once.
-
-    There is no transaction to abort, because every commit ends its own.
-    """
+    """Releases the tasks' leases, so that their segments may be deleted at once. No transaction is open then."""
     if not any(task.segments for task in tasks):
         return
     try:

@@ -64,9 +64,7 @@ _LOGICAL: Final = {
 
 
 def avro_decoder(schema: TypedSchema) -> Decoder:
-    """Returns the decoder for an Avro schema. Raises PipelineError if the schema is invalid or its values are
-    unbounded.
-    """
+    """Returns the decoder for an Avro schema. Raises PipelineError if it is invalid or its values are unbounded."""
     parsed, names = _parse(schema.document)
     decode = avro_reader(schema.document)
     return Decoder(_node_of(parsed, names, ()), decode, has_prefix=schema.has_prefix)
@@ -195,9 +193,7 @@ def _is_weightless(
 
 
 def _node_of(schema: Any, names: dict[str, Any], path: tuple[str, ...]) -> Node:
-    """Returns the column for a type. `names` contains types by name; `path` contains the names of the enclosing
-    records.
-    """
+    """Returns the column for a type. `names` contains named types; `path` contains the enclosing records' names."""
     if isinstance(schema, list):
         some = [each for each in schema if each != "null"]
         return _node_of(some[0], names, path) if len(some) == 1 else JSON_TEXT
@@ -236,10 +232,7 @@ def _plain_node(schema: Any, kind: Any, names: dict[str, Any], path: tuple[str, 
 
 
 def check_depth(data: bytes, schema: Any, names: Mapping[str, Any]) -> None:
-    """Raises NotOfSchemaError if a value nests too deeply, and ValueError or IndexError if it extends beyond `data`.
-
-    `names` contains the named types of the parsed schema.
-    """
+    """Raises NotOfSchemaError if a value nests too deeply, and ValueError or IndexError if it exceeds `data`."""
     _Walk(data, names).value(schema, MOST_LEVELS)
 
 

@@ -84,9 +84,7 @@ _opener: Final = build_opener(_Redirects)
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The JSON text of an Avro or JSON Schema, or serialized Protobuf descriptors, in which the schema's own file is
-    last.
-    """
+    """The JSON text of an Avro or JSON Schema, or serialized Protobuf descriptors with the schema's own file last."""
 
     kind: "SchemaKind"
     document: bytes
@@ -135,9 +133,7 @@ class Registry:
     def _references(
         self, answer: Mapping[str, Any], query: str, known: dict[str, str] | None = None
     ) -> dict[str, str]:
-        """Returns the schemas that a schema refers to, by name, each after those that it needs, and adds them to
-        `known`.
-        """
+        """Returns the schemas that a schema refers to, by name, dependencies first. Adds them to `known`."""
         named = {} if known is None else known
         for each in answer.get("references") or ():
             name = str(each["name"])
@@ -199,15 +195,11 @@ class Subjects:
     messages: Mapping[str, str] = field(default_factory=dict)
 
     def key(self, topic: str) -> "TypedSchema | None":
-        """Returns the newest schema of a topic's keys, or None if no subject is specified and the default one does not
-        exist.
-        """
+        """Returns the newest schema of a topic's keys; None if the default subject does not exist."""
         return self._schema(topic, "{topic}-key", self.keys, self.key_messages)
 
     def value(self, topic: str) -> "TypedSchema | None":
-        """Returns the newest schema of a topic's values, or None if no subject is specified and the default one does
-        not exist.
-        """
+        """Returns the newest schema of a topic's values; None if the default subject does not exist."""
         return self._schema(topic, "{topic}-value", self.values, self.messages)
 
     def _schema(

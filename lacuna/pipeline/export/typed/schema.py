@@ -105,10 +105,7 @@ class Decoder:
 
 @lru_cache(maxsize=128)
 def decoder_of(schema: TypedSchema) -> Decoder:
-    """Returns the decoder for a schema, cached for later calls in this process. Imports only the library that it needs.
-
-    Raises PipelineError for an invalid schema.
-    """
+    """Returns a cached decoder for a schema, importing only the library it needs. Raises PipelineError if invalid."""
     if schema.registry is not None:
         from lacuna.pipeline.export.typed.resolving import resolving_decoder
 
