@@ -117,7 +117,7 @@ class _Outcomes:
     """Tracks the transactions of a fetch batch by batch, as Kafka's consumer does."""
 
     def __init__(self, aborted: Sequence[Aborted]) -> None:
-        # Some brokers list them out of order.
+        # Some brokers list aborted transactions out of order.
         self._coming = sorted(aborted, key=lambda each: each[1], reverse=True)
         self._aborting: set[int] = set()
 

@@ -50,21 +50,21 @@ EARLIEST: Final = -2
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 
-#: How long a question may take. A fetch waits for much less.
+#: The timeout of a request in seconds. A fetch waits for much less.
 _TIMEOUT_SECONDS: Final = 30.0
-#: How often a question about partitions is asked again while their leaders move, and the pause before that.
+#: How often a request about partitions is repeated while their leaders move, and the pause before each repetition.
 _ATTEMPTS: Final = 10
 _PAUSE_SECONDS: Final = 0.5
-#: The highest version of Metadata that all fields here need. Topic ids came with version 10.
+#: The version of Metadata that contains all fields used here. Topic ids were added in version 10.
 _METADATA_VERSION: Final = 12
 _LIST_OFFSETS_VERSION: Final = 7
-#: One group a request.
+#: The last version that takes one group per request.
 _FIND_COORDINATOR_VERSION: Final = 3
 
-#: A topic's name and the index of a partition.
+#: A topic's name and a partition's index.
 Place = tuple[str, int]
 
-#: The errors of a partition whose leader moves, or has just become the leader.
+#: The errors of a partition whose leader is moving, or has only just become the leader.
 MOVING: Final = frozenset(
     {
         ErrorCode.LEADER_NOT_AVAILABLE,
@@ -76,7 +76,7 @@ MOVING: Final = frozenset(
     }
 )
 
-#: The errors of a coordinator that moves, or loads its state after a restart.
+#: The errors of a coordinator that is moving, or loading its state after a restart.
 _COORDINATOR_MOVES: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -148,7 +148,7 @@ class Broker:
         self._turn = asyncio.Lock()
         self._versions: Mapping[int, tuple[int, int]] = {}
         self._is_open = False
-        #: Whether a question was cancelled or has failed, so that its answer may still come.
+        #: Whether a request was cancelled or failed, so that its response may still arrive.
         self._is_owed = False
 
     async def open(self) -> None:
@@ -205,7 +205,7 @@ class Broker:
             return found
 
     def _failure(self, error: UserError) -> UserError:
-        if isinstance(error, NotAuthenticated):  # it names the address
+        if isinstance(error, NotAuthenticated):  # its message already contains the address
             return ClusterRefused(f"{self._what}: {error}")
         return ClusterFailed(f"{self._what} at {self._address}: {error}")
 
@@ -289,7 +289,7 @@ class Kafka:
         return sorted(self._addresses)
 
     async def _metadata(self, topics: Sequence[str] | None) -> MetadataResponse:
-        # An empty list asks for the brokers alone, null for all topics.
+        # An empty list requests only the brokers, and null requests all topics.
         request = MetadataRequest(None if topics is None else (), allow_auto_topic_creation=False)
         answer = await self.ask(METADATA_REQUEST, METADATA_RESPONSE, _METADATA_VERSION, request)
         self._addresses = {

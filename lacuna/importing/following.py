@@ -23,20 +23,20 @@ from lacuna.importing.target import Stretch, Target, TargetFailed
 from lacuna.logstore.objects import Part
 from lacuna.wire.messages import fetch as wire
 
-#: A fetch: how long it waits, and how many bytes it and each of its partitions may return.
+#: How long a fetch waits, and how many bytes it may return in total and for each partition.
 _WAIT_MS: Final = 500
 _FETCH_BYTES: Final = 16 << 20
 _PARTITION_BYTES: Final = 4 << 20
-#: Topic names are in the request up to this version, and ids from the next one on.
+#: The last version of the request with topic names; the next one has topic ids.
 _BY_NAME_VERSION: Final = 12
 _BY_ID_VERSION: Final = 13
-#: About the bytes of a segment, how long a smaller one waits for more, and how many are being written.
+#: The approximate size of a segment, how long a smaller one waits for more, and how many are written at a time.
 _SEGMENT_BYTES: Final = 8 << 20
 _LINGER_SECONDS: Final = 0.1
 _PUTS: Final = 3
-#: The most slices of a segment: what the control plane decides in one step.
+#: The maximum number of slices in a segment, which the control plane commits in one step.
 _MOST_SLICES: Final = 1_000
-#: What has been fetched and not committed. Each follower may exceed it by one fetch.
+#: The maximum bytes that are fetched but not committed. Each follower may exceed it by one fetch.
 _OUTBOX_BYTES: Final = 32 << 20
 _PAUSE_SECONDS: Final = 0.5
 
@@ -246,7 +246,7 @@ class Following:
                     await asyncio.sleep(_PAUSE_SECONDS)
                     continue
                 await self._outbox.room()
-                # The first partition may return a batch of any size, so each has its turn.
+                # Only the first partition may return a batch of any size, so each of them has its turn.
                 turn = (turn + 1) % len(tracks)
                 size = await self._fetch(broker, [*tracks[turn:], *tracks[:turn]])
                 await self._budget.spend(size)
@@ -350,7 +350,7 @@ class Following:
             )
 
 
-#: A broker may learn late of a new topic. The round over the topics stops one that has gone.
+#: Errors for topics that a broker does not know yet. Deleted topics are stopped when topics are aligned.
 _UNKNOWN: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_ID,

@@ -44,11 +44,11 @@ from lacuna.wire.messages.offsets import (
 )
 
 _LIST_GROUPS_VERSION: Final = 4
-#: One group a request, and topics by name.
+#: The last versions that take one group per request, and topics by name.
 _OFFSET_FETCH_VERSION: Final = 7
 _OFFSET_COMMIT_VERSION: Final = 8
 _NO_GENERATION: Final = -1
-#: Why the target refuses rights, where its own message does not say what to do.
+#: Explains why the target rejects ACLs and quotas, where its own message does not say what to do.
 _REASONS: Final[Mapping[int, str]] = {
     ErrorCode.SECURITY_DISABLED: "the agents here run without --authorizer. Restart them with it, then run the import "
     "again"
@@ -80,7 +80,7 @@ Offsets = dict[Place, Committed]
 async def committed_offsets(cluster: Kafka) -> dict[str, Offsets]:
     """Return the committed offsets of every group that has any."""
     found: dict[str, Offsets] = {}
-    await cluster.topics()  # names the brokers
+    await cluster.topics()  # fetches the list of brokers
     for node in cluster.nodes:
         broker = await cluster.broker(node)
         listed = await broker.ask(
@@ -99,7 +99,7 @@ async def _offsets_of(broker: Broker, group_id: str) -> Offsets:
     answer = await broker.ask(
         OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE, _OFFSET_FETCH_VERSION, request
     )
-    # A group that has just moved to another broker, or ended, is looked at again in the next round.
+    # A group that has just moved to a different broker, or ended, is examined again in the next round.
     return {
         (topic.name, each.partition_index): Committed(each.committed_offset, each.metadata or "")
         for topic in answer.topics

@@ -39,7 +39,7 @@ _TIMEOUT_MS: Final = 30_000
 _AT_ONCE: Final = 1_000
 _TOPICS_AT_ONCE: Final = 100
 
-#: What may pass by itself: a cluster that restarts, a lease that ended, a store that is busy.
+#: Errors that may resolve themselves: a restarting cluster, an expired lease, a busy store.
 _PASSING: Final = (
     ClusterFailed,
     TargetFailed,
@@ -68,7 +68,7 @@ class ImportSettings:
     accepts_gaps: bool = False
     keeps_aborted: bool = False
     bytes_per_second: int | None = None
-    #: The pause between renewals of the lease, within which an importer learns of others that share its partitions.
+    #: The interval of lease renewals, which tell an importer which others share its partitions.
     renewal_seconds: float = 3.0
 
 
@@ -131,7 +131,7 @@ class Importer:
         self._workers: Sequence[int] = ()
         #: Set after each commit, and whenever a partition stops or the importers that share the partitions change.
         self._progressed = asyncio.Event()
-        #: Whether something was copied, or could have been: what fails from then on may pass.
+        #: Whether copying has worked before: if so, later failures may be temporary.
         self._has_begun = False
         self.progress = Progress()
 
@@ -171,7 +171,7 @@ class Importer:
         self._workers = await self._target.renew(self._shown(source.cluster_id))
         if len(self._workers) > 1:
             self._tell_workers()
-            # By then, the others have let go of the partitions that are this importer's now.
+            # By then, other importers have stopped copying the partitions that now belong to this one.
             await asyncio.sleep(self._settings.renewal_seconds)
         async with asyncio.TaskGroup() as group:
             keeping = group.create_task(self._keep_lease(source.cluster_id))
@@ -325,12 +325,12 @@ class Importer:
         states: list[PartitionState] = []
         for some in in_parts([each.key for each in new.values()], _AT_ONCE):
             states += await self._target.ends(some)
-        # Asked after the ends of the copies, which another importer may just have moved.
+        # Requested after the ends of the copies, which a different importer may just have moved.
         starts = await source.offsets(new, EARLIEST, READ_UNCOMMITTED)
         ends = await source.offsets(new, LATEST, READ_COMMITTED)
         for (place, track), state in zip(new.items(), states, strict=True):
             if state.error_code or place not in starts or place not in ends:
-                continue  # one of the two has just gone: the next round says so
+                continue  # one of the two has just disappeared, which the next round reports
             self._begin(track, state, starts[place], ends[place])
             tracks[place] = track
             following.add(track)

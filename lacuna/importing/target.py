@@ -42,7 +42,7 @@ from lacuna.importing.batches import Copy
 from lacuna.logstore.objects import ObjectStore
 from lacuna.logstore.segments import SegmentId, SliceInput, WrittenSlice, segment_key, write_segment
 
-#: How long the lease lasts without a renewal, after which other importers copy its partitions.
+#: How long the lease lasts without renewal, before other importers take over the partitions.
 _LEASE_MS: Final = 15_000
 
 
@@ -108,7 +108,7 @@ class Target:
         topic_id, index = key
 
         def weight(worker: int) -> bytes:
-            # A checksum would not do: those of two names differ by the same bits for every partition.
+            # Not a checksum: for two importers, it would differ in the same bits for every partition.
             return blake2b(b"%d %d" % (worker, index) + topic_id, digest_size=8).digest()
 
         return max(workers, key=weight) == self._lease_id

@@ -38,7 +38,7 @@ from lacuna.wire.messages.topics import (
 )
 
 _TOPIC: Final = 2
-#: DescribeConfigs says by this number that a config was set on the topic itself.
+#: The config source that DescribeConfigs returns for a config set on the topic itself.
 _ON_TOPIC: Final = 1
 _TIMEOUT_MS: Final = 30_000
 _AT_ONCE: Final = 100

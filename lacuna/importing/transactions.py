@@ -28,7 +28,7 @@ async def source_transactions(source: Kafka) -> list[SourceTransaction]:
     found: list[SourceTransaction] = []
     if not source.knows(wire.LIST_TRANSACTIONS_REQUEST):
         return found
-    await source.topics()  # names the brokers
+    await source.topics()  # fetches the list of brokers
     for node in source.nodes:
         broker = await source.broker(node)
         listed = await broker.ask(
@@ -56,7 +56,7 @@ async def source_transactions(source: Kafka) -> list[SourceTransaction]:
                     [(of.topic, index) for of in each.topics for index in of.partitions],
                 )
                 for each in described.transaction_states
-                if not each.error_code  # it has moved or gone since
+                if not each.error_code  # it has moved or ended since then
             ]
     return sorted(found, key=lambda each: each.transactional_id)
 
@@ -108,7 +108,7 @@ async def hanging_transactions(
         for place in each.partitions
     }
     suspects = [each for each in idle if (each.producer_id, each.place) not in known]
-    # One that has ended meanwhile is listed by no coordinator either.
+    # No coordinator lists a transaction that has ended in the meantime, either.
     still = await _open_in(source, {each.place for each in suspects}, now_ms)
     return sorted(set(suspects) & set(still))
 
@@ -136,7 +136,7 @@ async def _open_in(source: Kafka, places: Iterable[Place], now_ms: int) -> list[
             )
             for topic in answer.topics
             for each in topic.partitions
-            if not each.error_code  # its leader moves, or the topic has gone
+            if not each.error_code  # the leader is moving, or the topic was deleted
             for producer in each.active_producers
             if producer.current_txn_start_offset >= 0
         ]

@@ -39,16 +39,16 @@ _ISOLATION: Final = {READ_COMMITTED: "read_committed", READ_UNCOMMITTED: "read_u
 _BY_NAME_VERSION: Final = 12
 _WAIT_MS: Final = 500
 _FETCH_BYTES: Final = 8 << 20
-#: The most records of a batch that are in memory as objects.
+#: The maximum number of a batch's records that are in memory as objects.
 _GROUP: Final = 4_096
-#: The offsets of a stretch.
+#: The number of offsets in a stretch.
 _STRETCH: Final = 4_096
 _DIGEST_BYTES: Final = 16
 _LONGEST_SHOWN: Final = 60
-#: Of a record: its offset, its timestamp, and how many sizes follow; then each size, -1 for null.
+#: For a record: its offset, its timestamp, and the number of sizes that follow; then each size, -1 for null.
 _NUMBERS: Final = Struct(">qqi")
 _SIZE: Final = Struct(">i")
-#: How many answers in a row may bring nothing although there is more to come.
+#: How many responses in a row may be empty although more records are due.
 _MOST_EMPTY: Final = 60
 
 
@@ -104,7 +104,7 @@ class Verifier:
         """Return a message for each mirror that extends beyond its source, which must have lost records."""
         source, target = self._clusters
         here = await target.offsets(places, LATEST, READ_UNCOMMITTED)
-        # The source last: by now it has all that was copied.
+        # The source last, so that it has everything that was copied.
         there = await source.offsets(places, LATEST, READ_UNCOMMITTED)
         return {
             place: f"{show(place)}: the copy ends at offset {end} and the source at {there[place]}: "
@@ -274,7 +274,7 @@ class CompactedComparison(Comparison):
 
     def __init__(self) -> None:
         super().__init__()
-        #: By side: the newest missing offset of each key that still waits for a later record.
+        #: By side: the newest missing offset of each key for which a later record has not yet been found.
         self._missing: dict[str, dict[bytes | None, int]] = {_THERE: {}, _HERE: {}}
 
     def add(self, there: Sequence[Record], here: Sequence[Record]) -> None:

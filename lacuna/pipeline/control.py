@@ -45,7 +45,7 @@ from lacuna.pipeline.stores import shared_store
 
 Result = TypeVar("Result")
 
-#: Seconds after which a control plane that does not answer is an error.
+#: Seconds after which an unresponsive control plane is an error.
 _GIVE_UP_AFTER: Final = 10.0
 #: The number of views to wait for at a time.
 _VIEWS_AT_ONCE: Final = 500
@@ -61,7 +61,7 @@ class JobClient:
         self._settings = settings or SessionLimits(give_up_after=_GIVE_UP_AFTER)
         self._loop = _shared_loop(os.getpid())
         self._is_open = True
-        #: The hot segments of the last readable logs. A stream's batches have many in common.
+        #: The hot segments of the last readable logs, many of which recur in the next batch of a stream.
         self._copied: frozenset[HotKey] = frozenset()
         self._client = self._run(self._open(place))
 

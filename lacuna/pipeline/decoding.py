@@ -19,7 +19,7 @@ from lacuna.pipeline.salvage import Lost
 
 _MAX_INT64 = (1 << 63) - 1
 _MILLISECONDS: Final = pa.timestamp("ms", "UTC")
-#: Years 1 to 9999 in ms, the times that other systems can represent. Other times become null.
+#: The years 1 to 9999 in ms: the times that other systems can represent. Others become null.
 _FIRST_MS: Final = -62_135_596_800_000
 _LAST_MS: Final = 253_402_300_799_999
 
@@ -180,7 +180,9 @@ class Shape:
 
     def times(self, columns: RecordColumns, type_: pa.DataType) -> pa.Array:
         """Returns the timestamps with this type. Missing ones, and those outside the years 1 to 9999, are null."""
-        if _are_known(columns):  # casts take longer than all else in this batch but its bytes
+        if _are_known(
+            columns
+        ):  # casts would take longer than everything else in this batch except its bytes
             times = fixed(_MILLISECONDS, columns.timestamps, columns.count)
         else:
             times = known_times(columns).cast(_MILLISECONDS)

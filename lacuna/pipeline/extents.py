@@ -30,7 +30,7 @@ class PartitionLog:
     vacated_to: int = 0
     #: Past last stable offsets; only in metadata from the bucket.
     history: History | None = None
-    #: Where the cut of all topics ends; only in metadata from the bucket.
+    #: The end in the cut of all topics; only in metadata from the bucket.
     cut: int | None = None
 
     @property

@@ -29,7 +29,7 @@ from lacuna.pipeline.reading import (
 )
 from lacuna.pipeline.record_batches import Span
 
-#: Seconds after which new partitions are looked for, if no record arrives.
+#: Seconds without a new record after which to look for new partitions.
 _LONGEST_WAIT: Final = 30.0
 
 
@@ -84,7 +84,7 @@ def follow(
     )
     follower = _Follower(source, query, every)
     steps = follower.steps()
-    next(steps)  # finds the beginning, so that an error is raised here
+    next(steps)  # determines the start, so that errors are raised here
     return (step for step in steps if step is not None)
 
 

@@ -11,7 +11,7 @@ from lacuna.controlplane.v1.log_pb2 import PinReads, UnpinReads
 from lacuna.pipeline.control import JobClient, check
 from lacuna.pipeline.errors import StaleMetadataError
 
-#: How long a killed job's garbage and pinned objects stay, and how long a job can work without its control plane.
+#: How long, in seconds, a killed job's garbage and pinned objects stay, and a job survives without the control plane.
 HOLD_SECONDS: Final = 600.0
 
 
@@ -23,7 +23,7 @@ class ReadHold:
     PipelineError.
     """
 
-    #: The error's name for what the job has lost.
+    #: What the job has lost, as named in the error.
     held = "pin"
 
     def __init__(self, control: JobClient, seconds: float = HOLD_SECONDS) -> None:
@@ -78,7 +78,7 @@ class ReadHold:
         try:
             codes = self._renew()
         except (ControlPlaneUnavailable, CommandRefused):
-            return  # a later renewal may succeed; if the hold has ended by then, its answer says so
+            return  # a later renewal may succeed; its reply says whether the hold has ended
         if any(code != ErrorCode.NONE for code in codes):
             self.lost.set()
 

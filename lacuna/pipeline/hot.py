@@ -30,11 +30,11 @@ log = logging.getLogger("lacuna.pipeline")
 HotKey: TypeAlias = tuple[int, int]
 Plan = TypeVar("Plan")
 
-#: The segments of one question to the control plane, and the copies that are put at once. Up to twice as many segments
-#: are in memory.
+#: The number of segments in a request to the control plane, and of concurrent PUTs. Up to twice as many segments are in
+#: memory.
 _READ_AT_ONCE: Final = 128
 _PUTS_AT_ONCE: Final = 32
-#: How often the logs are read again because merging was faster.
+#: How many times the logs are read again if merging was faster.
 _TRIES: Final = 10
 
 

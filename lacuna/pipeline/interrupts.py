@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-#: Seconds until an interrupt that was lost is raised again. Callbacks of py4j take microseconds.
+#: Seconds after which a lost interrupt is raised again. py4j's callbacks take microseconds.
 _AGAIN: Final = 0.05
-#: In the background of a script, Ctrl-C is ignored; commands that run as services raise a KeyboardInterrupt at SIGTERM.
+#: A script's background processes ignore SIGINT; commands that run as services turn SIGTERM into KeyboardInterrupt.
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -78,7 +78,7 @@ def raised_again() -> Iterator[None]:
         time.sleep(_AGAIN)
         main = threading.main_thread().ident
         assert main is not None
-        # A signal, because it also ends the main thread's wait for an answer of the JVM.
+        # A signal, because that also interrupts the main thread while it waits for a response from the JVM.
         signal.pthread_kill(main, number)
         dropped -= 1
 
@@ -87,7 +87,7 @@ def raised_again() -> Iterator[None]:
         yield
     finally:
         try:
-            # An interrupt that was dropped at the block's end is raised here, and not in what follows the block.
+            # An interrupt that was dropped at the end of the block is raised here rather than after the block.
             while dropped and threading.current_thread() is threading.main_thread():
                 time.sleep(_AGAIN)
         finally:

@@ -19,7 +19,7 @@ from typing import Final
 from lacuna.pipeline.errors import PipelineError
 
 OLDEST: Final = 17
-#: Seconds for `java -version`, which takes a tenth of one.
+#: The timeout of `java -version` in seconds; it usually takes a tenth of a second.
 _ANSWERS_WITHIN: Final = 30.0
 _INSTALL: Final = (
     "install Java 17 or 21 (apt-get install openjdk-17-jre-headless, or any other build) and set "

@@ -28,9 +28,9 @@ from lacuna.pipeline.stores import shared_store
 
 _log = logging.getLogger("lacuna.pipeline")
 
-#: A time: in any form of `--at`, in ms since 1970, or as a datetime, which is local unless it has a zone.
+#: A time: as accepted by `--at`, in ms since 1970, or a datetime, which is local unless it has a time zone.
 Time: TypeAlias = datetime | str | int
-#: Offsets by partition or, of several topics, by topic and partition.
+#: Offsets by partition or, for several topics, by topic and partition.
 Offsets: TypeAlias = Mapping[int, int] | Mapping[str, Mapping[int, int]] | Mapping[str, Any]
 #: Where to begin or to end in each partition: an offset, a time, or an offset for each partition.
 Point: TypeAlias = int | datetime | str | Offsets
@@ -239,7 +239,7 @@ def read(
 def reader_of(source: Source, query: Query) -> pa.RecordBatchReader:
     """Plans a read and returns its reader. Raises the errors of `read`."""
     batches = _batches(source, query)
-    next(batches)  # plans, so that its end releases what the plan holds
+    next(batches)  # plans the read; ending the generator then releases the pin
     return pa.RecordBatchReader.from_batches(query.schema, batches)
 
 

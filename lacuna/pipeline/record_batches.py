@@ -132,8 +132,8 @@ def _constants(log: PartitionLog, names: pa.Array) -> dict[str, pa.Scalar]:
 
 def _threads(store: ObjectStore) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    # One can wait for the bucket while the other decodes. A folder, which has no gap to read over, is in memory or read
-    # ahead: there, a second thread on one core took a fifth more CPU time.
+    # One thread can decode while the other waits for the bucket. A folder (which has no `read_gap`) is read from memory
+    # or ahead of time; there, a second thread on one core took a fifth more CPU time.
     return max(1 if store.read_gap == 0 else 2, min(MAX_THREADS, cores or 1))
 
 

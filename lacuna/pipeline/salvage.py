@@ -11,7 +11,7 @@ from lacuna.logstore.records.kernel import walk_and_patch, walk_stored
 from lacuna.logstore.records.layout import WalkedBatches
 from lacuna.pipeline.errors import DamagedDataError, DataLossError
 
-#: The start of a batch: its base offset, and the length of the rest.
+#: The first fields of a batch: its base offset, and the length of the rest.
 _OVERHEAD: Final = 12
 
 

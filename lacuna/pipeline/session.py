@@ -44,25 +44,25 @@ _SETTINGS: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
 }
-#: If everything is one process, nothing needs to reach it from outside.
+#: A single process need not be reachable from outside.
 _LOCAL_SETTINGS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
-#: The JVM only passes on data from Python, and thorough compilation took half of a job's CPU time in its first minute.
-#: Users with long queries of their own can pass -XX:TieredStopAtLevel=4.
+#: The JVM only passes on data from Python, and full compilation took half of a job's CPU time in its first minute. For
+#: their own long queries, users can set -XX:TieredStopAtLevel=4.
 _QUICK_START: Final = "-XX:TieredStopAtLevel=1"
 _PYTHON: Final = "spark.pyspark.python"
 _EXECUTOR_ENVIRONMENT: Final = "spark.executorEnv."
 
-#: Python does most of the work; the JVM passes batches on. It cannot start with less than this.
+#: The minimum with which the JVM starts. It only passes batches on; Python does most of the work.
 _LEAST_DRIVER_BYTES: Final = 512 << 20
 _MOST_DRIVER_BYTES: Final = 2 << 30
 _DRIVER_SHARE: Final = 8
 _MEMORY_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 
-#: Only the warning of a waiting job that the cluster has no room for it. The errors of jobs reach Python anyway.
+#: Keeps only the warning that the cluster has no room for a waiting job. Errors of jobs reach Python anyway.
 _QUIET: Final = """\
 rootLogger.level = off
 logger.gateway.level = off

@@ -130,7 +130,7 @@ def _ours(text: str) -> Exception | None:
     for found in reversed(list(_OURS.finditer(text))):
         try:
             kind = getattr(importlib.import_module(found["module"]), found["name"], None)
-        except ImportError:  # the task runs another version of lacuna
+        except ImportError:  # the task runs a different version of lacuna
             continue
         if isinstance(kind, type) and issubclass(kind, EXPLAINED):
             message = " ".join(found["message"].split())

@@ -56,7 +56,7 @@ def awaiting_end(context: SparkContext, description: str) -> Iterator[None]:
     try:
         yield
     except Exception:
-        with suppress(Py4JError):  # no JVM, no tasks
+        with suppress(Py4JError):  # without a JVM, there are no tasks
             _await_end(context, group)
         raise
 
@@ -97,12 +97,12 @@ def _await_end(context: SparkContext, group: str) -> None:
     """Waits up to half a minute until no task is running. The next run deletes files written after that."""
     deadline = time.monotonic() + _END_SECONDS
     while _is_under_way(context, group) and time.monotonic() < deadline:
-        time.sleep(_END_POLL_SECONDS)  # Spark has no event for Python
+        time.sleep(_END_POLL_SECONDS)  # Spark does not notify Python
 
 
 def _is_under_way(context: SparkContext, group: str) -> bool:
     # Spark's status follows its events in order: once it shows the end of a job, it also shows the start of all its
-    # tasks. It does not know jobs that have not begun yet, and forgets old ones.
+    # tasks. It does not yet contain jobs that have not begun, and forgets old ones.
     tracker: Any = context.statusTracker()
     known = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
     jobs = [job for job in known if job]

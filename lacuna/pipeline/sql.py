@@ -28,7 +28,7 @@ from lacuna.pipeline.reading import (
 from lacuna.pipeline.record_batches import COLUMNS, Span, record_batches
 from lacuna.pipeline.stores import shared_store
 
-#: DuckDB would cut the constants of conditions to the milliseconds of a column.
+#: With milliseconds, DuckDB would truncate the constants in conditions.
 _COLUMNS: Final = pa.schema(
     [
         field.with_type(pa.timestamp("us", "UTC")) if field.name == "timestamp" else field
@@ -38,7 +38,7 @@ _COLUMNS: Final = pa.schema(
 _log = logging.getLogger("lacuna.pipeline")
 
 _NO_TABLE: Final = re.compile(r'Table with name "?(?P<name>.+?)"? does not exist')
-#: Parts of a condition as text: strings, what may mean something else than "and", and comparisons with constants.
+#: Parts of a condition's text: strings, operators other than "and", and comparisons with constants.
 _TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _OTHER: Final = re.compile(r" or |if_else|invert|null")
 _COMPARISON: Final = re.compile(r"\((offset|partition|timestamp) (==|<=?|>=?) ([^()]+)\)")
@@ -101,7 +101,7 @@ def _tables(
 ) -> dict[str, "_Table"]:
     if not topics:
         return {}
-    # A snapshot of metadata in the bucket has no cuts of past times.
+    # A metadata snapshot in the bucket contains no cuts of past times.
     has_cut = as_of is None or source.metadata == CONTROL
     if not has_cut:
         _log.warning(

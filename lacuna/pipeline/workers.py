@@ -18,7 +18,7 @@ OpenSpark: TypeAlias = Callable[[], "SparkSession"]
 SPARK_FROM_BYTES: Final = 1 << 30
 """The default number of stored bytes from which a job uses Spark. With less to read, the JVM costs more."""
 
-#: The most tasks at once in this process, which bounds its memory.
+#: The maximum number of concurrent tasks in this process, which limits its memory.
 _MOST_THREADS: Final = 4
 
 
@@ -85,5 +85,5 @@ def run_here(
         except BaseException:
             executor.shutdown(
                 wait=False, cancel_futures=True
-            )  # the block waits for the running ones
+            )  # the end of the block waits for running tasks
             raise

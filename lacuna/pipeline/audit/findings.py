@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-#: The most findings that a task keeps; further ones are only counted.
+#: The maximum number of findings that a task keeps; further ones are only counted.
 MAX_FINDINGS: Final = 500
 _SHOWN_HITS: Final = 5
 

@@ -108,7 +108,7 @@ class _Audit:
         self._findings = Findings(limit=10_000)
         self._remarks: list[str] = []
         self._exits = ExitStack()
-        # Spark counts keys from the bucket.
+        # Spark reads the keys from the bucket.
         self._hot = self._exits.enter_context(
             HotCopies(self._store, fills_bucket=options.counts_keys)
         )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _SCHEMA: Final = "partition int, is_compacted boolean, key binary"
 _SHUFFLES: Final = "spark.sql.shuffle.partitions"
-#: Stored bytes per shuffle partition; the keys are only a part of them.
+#: Stored bytes per shuffle partition, of which keys are only a part.
 _SHUFFLE_BYTES: Final = 64 << 20
 _MOST_SHUFFLES: Final = 2_000
 _TASK_BYTES: Final = 8 * BLOCK_BYTES

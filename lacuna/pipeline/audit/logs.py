@@ -27,7 +27,7 @@ from lacuna.pipeline.extents import PartitionLog
 T = TypeVar("T")
 
 _KNOWN_FLAGS: Final = FLAG_LOG_APPEND_TIME | FLAG_TRUE_OFFSETS | FLAG_ABORTED_BEFORE
-#: The most findings that one check reports for one partition.
+#: The maximum number of findings that a check reports for a partition.
 _MOST: Final = 10
 
 

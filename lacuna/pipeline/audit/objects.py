@@ -96,7 +96,7 @@ def check_objects(
             whole = None if coming is None else coming.result()
             _check_object(store, key, sizes[index], whole, rows, task.names, result, reads_records)
         except ObjectNotFoundError:
-            # With extents it is pinned, so it is lost. An unreferenced one may be collected at any time.
+            # If it has extents, it is pinned, so it has been lost. Otherwise, it may have been collected.
             if rows:
                 result.findings.add(_missing(key, rows, task.names))
         except ShortReadError as error:
@@ -193,7 +193,7 @@ def _ranges(rows: Iterable[ExtentRow]) -> Iterator[tuple[int, int]]:
         if position == end and end + size - begin <= READ_BYTES:
             end += size
             continue
-        if position < end:  # it shares bytes with the previous one, which Matcher reports
+        if position < end:  # it overlaps the previous one, which Matcher reports
             continue
         if begin >= 0:
             yield begin, end - begin

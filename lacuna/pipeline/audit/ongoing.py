@@ -14,7 +14,7 @@ from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.extents import PartitionLog
 
 _ASKED_AT_ONCE: Final = 500
-#: How many times a last stable offset is read at most, if it keeps moving.
+#: The maximum number of times that a last stable offset is read if it keeps moving.
 _LOOKS: Final = 5
 
 

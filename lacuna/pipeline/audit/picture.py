@@ -34,7 +34,7 @@ class Sparse(NamedTuple):
     held: int
 
 
-#: If several kinds have equally many offsets in a place, the first in this order is shown.
+#: If several kinds are equally frequent in a place, the first one in this order is shown.
 _SHOWN: tuple[Cell, ...] = (
     Cell.UNDECIDED,
     Cell.ABORTED,

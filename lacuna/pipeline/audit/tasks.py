@@ -11,7 +11,7 @@ from lacuna.pipeline.audit.objects import ObjectTask
 from lacuna.pipeline.audit.tables import Rows
 
 TASK_BYTES: Final = 64 << 20
-#: The most objects of a task; a small object costs as much as a read of _READ_COST bytes.
+#: The maximum number of objects in a task. A small object counts as _READ_COST bytes.
 _TASK_OBJECTS: Final = 2_000
 _READ_COST: Final = 64 << 10
 

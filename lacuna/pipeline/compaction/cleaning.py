@@ -24,7 +24,7 @@ from lacuna.pipeline.stores import shared_store
 
 _TASKS: Final = "task int, share int, offset long, payload binary"
 _KEYS: Final = "task int, share int, range int, offset long, key binary, is_past boolean"
-#: The share and offset of the row with the task itself, so that it sorts before the task's offsets.
+#: The share and offset in the row with the task itself, which make it sort before the task's offsets.
 _FIRST: Final = -1
 
 

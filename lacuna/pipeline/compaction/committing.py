@@ -27,7 +27,7 @@ from lacuna.pipeline.control import JobClient, check
 from lacuna.pipeline.holding import JobHold, hold_lost
 from lacuna.pipeline.spark_errors import explain_spark_error
 
-#: How many seconds a swap whose answer was lost is sent again.
+#: How long, in seconds, a swap is repeated if its reply is lost.
 _SWAP_AGAIN_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.5
 
@@ -116,7 +116,7 @@ def _work(unit: Unit, results: Sequence[TaskResult]) -> Work:
         bytes_read=sum(result.bytes_read for result in results),
         bytes_written=sum(result.bytes_written for result in results),
         bytes_between=bytes_between,
-        # `bytes_between` may include batches that were rejected; then even more aborted bytes were not read.
+        # `bytes_between` may include rejected batches, in which case even more aborted bytes were not read.
         aborted_bytes_not_read=max(0, aborted_bytes - bytes_between),
         expired_bytes_not_read=sum(found.expired_bytes for found in unit.ranges),
     )

@@ -17,7 +17,7 @@ def run_here(
     `commit`.
     """
     for unit in units:
-        plan.hold.check()  # segments that tasks write under a lost lease cannot be swapped in
+        plan.hold.check()  # segments written under a lost lease cannot be swapped in
         try:
             results = _work(plan, unit, attempts)
         except Exception as error:
@@ -29,7 +29,7 @@ def run_here(
 def _work(plan: PlanRun, unit: Unit, attempts: Iterator[int]) -> list[TaskResult]:
     tasks = plan.tasks(unit)
     if unit.is_cleaned:
-        from lacuna.pipeline.compaction.cleaning_here import clean  # pyarrow
+        from lacuna.pipeline.compaction.cleaning_here import clean  # imports pyarrow
 
         return clean(tasks, plan.now_ms, attempts)
     return [rewrite(task, shared_store(task.store_url), next(attempts)) for task in tasks]

@@ -40,9 +40,9 @@ from lacuna.pipeline.hot import HotKey, put_into, with_copies
 from lacuna.pipeline.stores import check_store, shared_store
 from lacuna.pipeline.workers import Progress, Workers
 
-#: Attempts in this process have other numbers than those of Spark, which counts from 0.
+#: Attempts in this process are numbered from here, so as not to collide with Spark's, which start at 0.
 _FIRST_LOCAL_ATTEMPT: Final = MAX_ATTEMPTS // 2
-#: The number of partitions in one request to the control plane.
+#: The maximum number of partitions in a request to the control plane.
 _PARTITIONS_AT_ONCE: Final = 1_000
 
 Topics = Mapping[PartitionKey, str]

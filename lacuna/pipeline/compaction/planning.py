@@ -18,13 +18,13 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.log_pb2 import CompactionRange
 from lacuna.pipeline.hot import HotKey, hot_in
 
-#: A plan is cut into about this many tasks, unless they would be too small or too large. So all cores have work until
-#: the end, and segments are as large as that allows.
+#: A plan is cut into about this many tasks, unless they would be too small or too large: enough to keep all cores busy
+#: until the end, and no more than that, so that segments are large.
 WANTED_TASKS: Final = 32
 LEAST_TASK_BYTES: Final = 16 << 20
-#: The most shares of one task, so that its result and its segments' footers stay small.
+#: The maximum number of shares in a task, so that its result and its segments' footers stay small.
 MAX_SHARES: Final = 1_000
-#: The most tasks of a unit of small partitions that are compacted by key, since they share one shuffle.
+#: The maximum number of tasks in a unit of small partitions compacted by key, since they share one shuffle.
 MAX_TASKS: Final = 32
 
 
@@ -243,7 +243,7 @@ def even_cuts(sizes: "array[int]", most: int) -> list[int]:
     if not ends or ends[-1] <= most:
         return []
     part = -(-ends[-1] // -(-ends[-1] // most))
-    # Without this slack, the parts' shortfalls from that size would add up to one more part.
+    # Without this slack, parts that fall short of that size would add up to an additional part.
     part = min(most, part + max(sizes))
     cuts = []
     start = 0

@@ -165,7 +165,7 @@ def _ranges(
                 data=view[start : start + piece.size],
                 base_offset=piece.base_offset,
                 next_offset=piece.next_offset,
-                has_true_offsets=True,  # the block has patched them in
+                has_true_offsets=True,  # set when the block was loaded
                 dropped=_within(gone, piece.base_offset, piece.next_offset),
             )
 

@@ -23,13 +23,13 @@ from lacuna.pipeline.stores import shared_store
 #: The number of jobs that run at once: more than there are cores, so that none is idle while a job begins or ends.
 _LEAST_JOBS: Final = 4
 _MOST_JOBS: Final = 256
-#: The most units of one job. It bounds what is sent to Spark at once, and what is repeated if the job fails.
+#: The maximum number of units in a job, which limits what is sent to Spark at once, and repeated if the job fails.
 _SHARED_UNITS: Final = 1_000
 _PAUSE_SECONDS: Final = 0.2
-#: How often to check whether the lease was lost while tasks run.
+#: How often, in seconds, to check whether the lease has been lost while tasks run.
 _CHECK_SECONDS: Final = 1.0
 
-#: The number of a unit, and the result of one of its tasks.
+#: A unit's number, and the result of one of its tasks.
 _Arrival: TypeAlias = tuple[int, TaskResult]
 #: The units of a job, by their numbers in the run.
 _Units: TypeAlias = Mapping[int, Unit]
@@ -82,7 +82,7 @@ class UnitRunner:
             try:
                 event = events.get(timeout=_CHECK_SECONDS)
             except Empty:
-                self._plan.hold.check()  # segments that tasks write under a lost lease cannot be swapped in
+                self._plan.hold.check()  # segments written under a lost lease cannot be swapped in
                 continue
             if isinstance(event, Future):
                 some = jobs.pop(event)

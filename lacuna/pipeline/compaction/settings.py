@@ -6,7 +6,7 @@ from lacuna.logstore.records.layout import Codec
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.loading import BLOCK_BYTES
 
-#: The most bytes of a batch, an extent or a merged run, since a fetch reads at most this much at once.
+#: The maximum size in bytes of a batch, extent or merged run: the most that a fetch reads at once.
 LARGEST_BATCH_BYTES: Final = 1 << 20
 
 

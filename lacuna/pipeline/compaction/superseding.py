@@ -29,8 +29,7 @@ KEYS: Final = pa.schema(
         ("is_past", pa.bool_()),
     ]
 )
-#: The offset of a row with the reason why a share's keys could not be read, so that it sorts before the share's
-#: offsets.
+#: The offset in a row that says why a share's keys could not be read, which makes it sort before the share's offsets.
 DAMAGE: Final = -1
 
 

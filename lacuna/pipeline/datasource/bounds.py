@@ -10,7 +10,7 @@ from lacuna.pipeline.datasource.options import OptionError, Options
 LATEST: Final = -1
 EARLIEST: Final = -2
 _EDGES: Final = {"latest": LATEST, "earliest": EARLIEST}
-#: The key beside a topic's partitions, in a position of a stream, for the topic's id.
+#: The key of a topic's id, next to its partitions, in a stream's position.
 ID: Final = "id"
 _OFFSETS_LOOK: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 

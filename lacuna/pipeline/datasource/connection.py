@@ -15,7 +15,7 @@ _log = logging.getLogger("lacuna.datasource")
 
 Result = TypeVar("Result")
 
-#: How many seconds a running query waits for an unreachable control plane, and pauses between attempts.
+#: How long, in seconds, a running query waits for an unreachable control plane, and pauses between attempts.
 PATIENCE: Final = 120.0
 _PAUSE: Final = 0.25
 

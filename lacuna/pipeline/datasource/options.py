@@ -25,8 +25,8 @@ LOCATION_OPTIONS: Final = (
 )
 #: Options that Spark adds for its own use.
 _OF_SPARK: Final = frozenset({"path", "paths", "checkpointlocation", "queryname"})
-#: The prefix that Spark adds for a table of its catalog. It passes copies of the table's options with this prefix when
-#: the table is created, and none of them when it is read or written.
+#: The prefix of the options of a table in Spark's catalog. Spark passes copies of them with this prefix when the table
+#: is created, but none when it is read or written.
 _OF_TABLE: Final = "option."
 _PROVIDER: Final = "provider"
 _TABLES_LOSE_OPTIONS: Final = (

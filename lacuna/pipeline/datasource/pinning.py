@@ -40,7 +40,7 @@ class Hold:
         Raises ControlPlaneUnavailable, CommandRefused, UserError.
         """
         with JobClient(self.place) as control:
-            # From an executor, an address such as localhost may lead to another cluster.
+            # In an executor, an address such as localhost may lead to a different cluster.
             is_kept = control.cluster_id == self.cluster_id and prolong(
                 control, self.brief, HOLD_SECONDS
             )
@@ -94,7 +94,7 @@ def held(hold: Hold | None) -> Iterator[None]:
         end.set()
 
 
-#: When this process last extended the latest holds (monotonic, in seconds).
+#: When this process last extended each of the latest holds (monotonic time in seconds).
 _prolonged: Final[dict[Hold, float]] = {}
 
 

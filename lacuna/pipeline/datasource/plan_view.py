@@ -58,7 +58,7 @@ def plan_rows(read_range: ReadRange, *, is_committed: bool) -> Iterator[PlanRow]
 
 
 def read_view(task: InputPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
-    if not isinstance(task, ViewTask):  # Spark makes up its own if there is none
+    if not isinstance(task, ViewTask):  # Spark passes its own if there is none
         return
     shape = arrow_schema(schema)
     for start in range(0, len(task.rows), _ROWS_A_BATCH):

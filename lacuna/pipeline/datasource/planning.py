@@ -192,13 +192,13 @@ def split_counts(sizes: Sequence[int], least: int | None, most: int | None) -> l
     if least is None or sum(counts) >= least:
         return counts
     least = min(least, sum(sizes))
-    # Parts of less than one and a half tasks stay whole, and the others share the remaining tasks.
+    # Parts smaller than one and a half tasks stay whole; the others share the remaining tasks.
     is_large = [2 * size * least >= 3 * sum(sizes) for size in sizes]
     large = sum(compress(sizes, is_large))
     shared = least - is_large.count(False)
     for at in compress(range(len(sizes)), is_large):
         counts[at] = max(counts[at], sizes[at] * shared // large)
-    # Rounding down leaves fewer than one task for each part.
+    # Rounding down leaves less than one task per part to assign.
     largest = [
         (-size / count, at) for at, (size, count) in enumerate(zip(sizes, counts, strict=True))
     ]

@@ -52,10 +52,9 @@ Offsets = Mapping[TopicPartition, int]
 #: A position as Spark keeps it in a checkpoint.
 Json = dict[str, dict[str, Any]]
 
-#: How many seconds a pin is held at a time. The query extends it while it runs, so a query that was killed holds
-#: nothing for long.
+#: The duration of a pin in seconds. A running query extends its pins, so those of a killed query end soon.
 PIN_SECONDS: Final = 120.0
-#: The most pins of unfinished batches to keep; there are more only if Spark plans a batch repeatedly.
+#: The maximum number of pins of unfinished batches; there are more only if Spark plans a batch repeatedly.
 _MAX_PINS: Final = 4
 
 
@@ -68,17 +67,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options, schema: StructType) -> None:
         self._given = options
         self._schema = schema
-        #: The start of a new query. It is kept because Spark asks more than once, while the log moves on.
+        #: The start of a new query, kept because Spark requests it repeatedly while the log grows.
         self._initial: Position | None = None
         self._has_begun = False  # whether latestOffset was called
         self._latest = Position()
         self._is_available_now = False
         #: The offsets up to which trigger(availableNow=True) reads.
         self._target: Position | None = None
-        #: The pins of unfinished batches, and until when (monotonic, in seconds) each is extended.
+        #: The pins of unfinished batches, each with the monotonic time in seconds until which it is extended.
         self._pins: list[tuple[int, float]] = []
-        #: Ends the thread that extends them. It is created with the first pin, because Spark pickles the reader before
-        #: that.
+        #: Ends the thread that extends pins. Created with the first pin, because Spark pickles the reader before then.
         self._end: threading.Event | None = None
 
     @cached_property

@@ -26,12 +26,12 @@ from lacuna.pipeline.errors import DestinationError, ExportRunningError, NameTak
 from lacuna.pipeline.export.destination import Move
 
 _COPIES_AT_ONCE: Final = 16
-#: An export that has not renewed its lock for this many beats is dead.
+#: An export that has not renewed its lock for this many intervals is considered dead.
 _PATIENCE_BEATS: Final = 4
 
 
 class BucketDestination:
-    #: Seconds between two renewals of a running export's lock. An export that finds a lock watches it for four of them.
+    #: Seconds between renewals of a running export's lock. An export that finds a lock watches it four times as long.
     beat_seconds = 5.0
 
     def __init__(self, url: str) -> None:

@@ -17,10 +17,10 @@ from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import DestinationError, NameTakenError
 from lacuna.pipeline.export.destination import Destination
 
-#: The complete cuts that are kept, the newest ones.
+#: How many of the newest complete cuts are kept.
 MOST_CUTS: Final = 1_000
 
-#: The table of complete cuts, in the namespace of the tables that they are about.
+#: The table of complete cuts, in the same namespace as the exported tables.
 CUTS: Final = "lacuna_cuts"
 
 _FOLDER: Final = "_lacuna/cuts"
@@ -144,7 +144,7 @@ class CutLog:
         try:
             self._destination.put_new(f"{_FOLDER}/{cut.at_ms:015d}-{cut.id}.json", cut.encode())
         except NameTakenError:
-            return  # an earlier attempt, whose answer was lost, has noted it
+            return  # recorded by an earlier attempt whose reply was lost
         self._destination.delete(names[: -MOST_CUTS + 1])
 
     def complete(self) -> list[CompleteCut]:

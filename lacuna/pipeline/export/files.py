@@ -17,12 +17,12 @@ from lacuna.pipeline.export.runs import ROWS, ExportedFile
 if TYPE_CHECKING:
     from lacuna.pipeline.export.partitioning import Divider
 
-#: The most bytes of rows that wait in memory to become row groups, over all open files of a writer.
+#: The maximum bytes of rows that wait in memory to become row groups, for all open files of a writer together.
 ROW_BYTES: Final = 32 << 20
 FILE_BYTES: Final = 128 << 20
-#: The row groups of rows that were sorted together.
+#: The number of row groups into which rows that were sorted together are divided.
 _SORTED_PARTS: Final = 8
-#: The most files that a writer has open. To open another, it finishes the one that has gone longest without a row.
+#: The maximum number of files that a writer keeps open. Beyond it, the least recently used one is finished.
 OPEN_FILES: Final = 32
 
 

@@ -59,7 +59,7 @@ class IcebergRun:
         self._delete_unused(after)
         with suppress(
             ExportRunningError
-        ):  # the table has the offsets; an export that took over finds them taken
+        ):  # the offsets are in the table, so an export that took over cannot add them again
             self.log.append(committed)
             _delete_leftovers(self.destination, self.log, after, committed.token)
             self.log.prune()

@@ -26,7 +26,7 @@ _FRONT: Final = (
     pa.field("timestamp", TIMESTAMP),
     pa.field("timestamp_type", pa.int32(), nullable=False),
 )
-#: Columns that readers take from the names of folders, as in Hive.
+#: Columns whose values readers take from folder names, as in Hive.
 _FOLDERS: Final = ("topic", "run", "day", "hour")
 
 

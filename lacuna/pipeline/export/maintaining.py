@@ -37,24 +37,24 @@ from lacuna.pipeline.export.upserts import (
     without_deleted,
 )
 
-#: Where merged files are, each merge in a folder of its own, whose name begins with the snapshot it is based on.
+#: Contains merged files, in a folder for each merge, whose name begins with the snapshot on which the merge is based.
 _FOLDER: Final = "data/merged"
-#: The name of that folder, in the summary of the snapshot of the merge.
+#: The summary property of a merge's snapshot that contains the name of that folder.
 _TOKEN: Final = "lacuna.merge"  # noqa: S105 - the name of a property
-#: The least number of small files that are merged.
+#: The minimum number of small files to merge.
 LEAST_FILES: Final = 8
-#: The bytes and files that one run merges in a table, and the snapshots that it deletes; the rest waits for the next
+#: The maximum bytes and files that a run merges in a table, and snapshots that it deletes; the rest waits for the next
 #: run.
 _MOST_BYTES: Final = 1 << 30
 _MOST_FILES: Final = 1_000
 _MOST_EXPIRED: Final = 100
-#: The snapshot of each table in which there is nothing to merge, so that runs without new records read no manifests.
+#: For each table, the snapshot in which there was nothing to merge, so that runs without new records skip manifests.
 _MOST_TABLES: Final = 10_000
 _nothing_in: dict[tuple[str, int], int] = {}
-#: The share of deleted rows with which a file is written again.
+#: The share of deleted rows from which on a file is rewritten.
 _WORN_SHARE: Final = 1 / 4
-#: Snapshots are deleted once this share of all are too old. To find what only they use, a run reads the manifests of
-#: all others, and would do so each time for a single one.
+#: Snapshots are deleted once at least this share of them is too old. To find the files that only these use, a run reads
+#: the manifests of all others, which would be too much for a single snapshot.
 _EXPIRED_SHARE: Final = 1 / 50
 
 
@@ -148,7 +148,7 @@ def merge_small_files(
         destination.delete_folder(f"{_FOLDER}/{token}")
         return 0
     except CommitStateUnknownException:
-        return 0  # the next merge deletes the files if no snapshot has them
+        return 0  # the next merge deletes the files if no snapshot contains them
     return len(merged)
 
 

@@ -121,7 +121,7 @@ def _prepare(
 
     Returns that record, and the number of records that did not match their schema.
     """
-    destination.delete_folder(staging_folder(begun.topic))  # runs before this one died
+    destination.delete_folder(staging_folder(begun.topic))  # left by earlier runs that died
     staged = staging_folder(begun.topic, begun.token)
     final = run_folder(begun.topic, begun.run)
     try:

@@ -118,7 +118,7 @@ class Divider:
         for path, change in self._terms:
             codes, keys = _refined(codes, keys, *_values(rows, path, change))
         if len(keys) > 1:
-            order = pc.sort_indices(codes)  # keeps the order of equal ones
+            order = pc.sort_indices(codes)  # stable: rows with equal codes stay in order
             rows, codes = rows.take(order), codes.take(order)
         begin = 0
         for each in pc.value_counts(codes).to_pylist():
@@ -180,7 +180,7 @@ def data_file_of(io: FileIO, metadata: TableMetadata, path: str) -> DataFile:
     def value_of(field: PartitionField) -> Any:
         known = statistics.column_aggregates.get(field.source_id)
         value = None if known is None else known.current_min
-        if value is None:  # all are null, or longer than what Parquet has statistics of
+        if value is None:  # all values are null, or too long for Parquet's statistics
             value = _first_value(io, path, schema.find_column_name(field.source_id) or "")
         if value is None:
             return None

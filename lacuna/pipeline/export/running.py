@@ -206,7 +206,7 @@ def _open(
     Otherwise, two exports of the same topics could forever lock only some of them each.
     """
     topic = cut.topics.get(name) or find_topic(export.control, name)
-    # After the cut, so that the newest schema is no older than those of its records.
+    # After the cut, so that the newest schema is no older than the schemas of its records.
     export = replace(export, settings=export.settings.with_newest_schemas(name))
     with ExitStack() as own:
         target: ParquetTarget | IcebergTarget

@@ -22,8 +22,8 @@ from lacuna.pipeline.export.opening import open_destination
 Kind: TypeAlias = Literal["begun", "prepared", "committed"]
 
 _FORMAT: Final = 2
-#: What the files of a run hold: the rows that readers see, or the records without values of an export by key, or
-#: records that do not match their schema.
+#: The contents of a run's files: rows that readers see; the tombstones of an export by key; or records that do not
+#: match their schema.
 ROWS: Final = "rows"
 TOMBSTONES: Final = "tombstones"
 QUARANTINE: Final = "quarantine"

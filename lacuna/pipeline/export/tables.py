@@ -53,8 +53,8 @@ _TOPIC: Final = "lacuna.topic"
 _TOPIC_ID: Final = "lacuna.topic-id"
 _PARTITION_BY: Final = "lacuna.partition-by"
 _UPSERTS: Final = "lacuna.upserts"
-#: Each run writes a metadata file and a manifest. Old metadata files are deleted, and manifests merged, once there are
-#: so many.
+#: Each run writes a metadata file and a manifest. Beyond this number, old metadata files are deleted and manifests
+#: merged.
 _MAINTENANCE: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
@@ -160,7 +160,7 @@ class TopicTable:
                 "--namespace"
             )
         try:
-            table.update_schema().union_by_name(schema)  # only tried, not committed
+            table.update_schema().union_by_name(schema)  # a trial, which is not committed
         except (ResolveError, ValidationError, ValueError) as error:
             raise DestinationError(
                 f"the table {self.name} has different columns: {error}; columns may be added, but existing "
@@ -218,7 +218,7 @@ def _is_of(column: NestedField, table: Table, schema: pa.Schema) -> bool:
     wanted = pa.schema([schema.field(column.name)])
     try:
         return pyarrow_to_schema(wanted, table.schema().name_mapping).fields == (column,)
-    except ValueError:  # the schema has fields that the column lacks
+    except ValueError:  # the schema contains fields that the column lacks
         return False
 
 
@@ -308,8 +308,8 @@ def not_committed(what: str, *, is_unknown: bool) -> DestinationError:
 
 
 def _append(table: Table, change: Change) -> None:
-    # pyiceberg would retry a rejected commit by itself, but the offsets must be checked again first. So retries are
-    # switched off, in this copy of the metadata, which is never committed.
+    # pyiceberg would retry a rejected commit by itself, but the offsets must be checked again first. This copy of the
+    # metadata, which is never committed, therefore turns retries off.
     table.metadata.properties["commit.retry.num-retries"] = "0"
     transaction, files, deletes = _begin(table, change)
     with transaction:
@@ -403,7 +403,7 @@ def files_of(table: Table, token: str) -> set[str]:
     They may be in later snapshots even if the run's own has expired.
     """
     if not any(snapshot.manifests(table.io) for snapshot in table.snapshots()):
-        return set()  # every run was empty, and pyiceberg fails to list no files
+        return set()  # every run was empty, and pyiceberg fails if there are no files to list
     paths = table.inspect.all_files().column("file_path")
     own = paths.filter(pc.match_substring(paths, f"/{token}/")).to_pylist()
     return {path.partition(f"/{token}/")[2] for path in own}

@@ -44,7 +44,7 @@ from lacuna.pipeline.export.tables import (
 
 _PATH: Final = "transactions/commit"
 _COMMIT_TOGETHER: Final = Endpoint(http_method=HttpMethod.POST, path=f"/v1/{{prefix}}/{_PATH}")
-#: The answers of a catalog that has no such transactions, whatever it says in its configuration.
+#: The statuses with which a catalog shows that it has no multi-table transactions, whatever its configuration says.
 _CANNOT: Final = frozenset(
     {
         HTTPStatus.BAD_REQUEST,
@@ -205,7 +205,7 @@ _PROPERTIES: Final = {
     "write.metadata.previous-versions-max": "10",
 }
 _STATES: Final = "lacuna.states"
-#: The files of the table after which they are written again as one.
+#: The number of files in the table from which on they are rewritten as one.
 _MOST_FILES: Final = 64
 
 

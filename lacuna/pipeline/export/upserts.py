@@ -48,14 +48,14 @@ _SCHEMA: Final = pa.schema(
         pa.field("pos", pa.int64(), False, {"PARQUET:field_id": "2147483545"}),
     ]
 )
-#: Bounds of the rows with keys that are in memory together, of the run and again of the table: bytes, and rows.
+#: The maximum bytes and number of rows with keys in memory at a time, once for the run and once for the table.
 _KEY_BYTES: Final = 64 << 20
 _KEY_ROWS: Final = 1 << 20
-#: The pieces of such rows that are joined at the latest.
+#: The number of parts of such rows after which they are joined.
 _PIECES: Final = 128
-#: The manifests of delete files that are written again as one.
+#: The number of manifests of delete files from which on they are rewritten as one.
 _MOST_MANIFESTS: Final = 20
-#: The offsets of the newest records by partition: keys, and the offset of each.
+#: By partition: keys, and the offset of the newest record of each.
 _Newest = Mapping[int, tuple[pa.Array, pa.Array]]
 
 
@@ -200,7 +200,7 @@ class Deletes:
     manifests: list[tuple[ManifestFile, list[ManifestEntry]]] = field(default_factory=list)
     added: dict[str, DataFile] = field(default_factory=dict)
     removed: dict[str, DataFile] = field(default_factory=dict)
-    #: The files of position deletes that stay and are about one data file alone, by its path.
+    #: The files of position deletes that stay and apply to a single data file, by its path.
     _about_one: dict[str, list[DataFile]] = field(default_factory=dict)
 
     @classmethod
@@ -312,7 +312,7 @@ def without_deleted(rows: pa.Table, begin: int, deleted: pa.Array) -> pa.Table:
     return rows.filter(pc.invert(pc.is_in(positions, value_set=deleted)))
 
 
-# pyiceberg writes no delete files yet, so its snapshots are given a manifest of them.
+# pyiceberg does not write delete files yet, so their manifests are added to its snapshots here.
 
 
 class _DeleteManifestWriter(ManifestWriterV2):

@@ -122,7 +122,7 @@ def _logs(
     for start in range(0, count, _PARTITIONS_AT_ONCE):
         some = keys[start : start + _PARTITIONS_AT_ONCE]
         logs = with_copies(control, put, partial(control.partition_logs, some), hot_named_in)
-        # Read after the logs. A last stable offset that has not moved since is that of the log.
+        # Read after the logs: if a last stable offset has not moved since then, it is the one in the log.
         for log, history in zip(logs, control.histories(some), strict=True):
             yield replace(log, history=history, cut=cut.get(log.key))
 

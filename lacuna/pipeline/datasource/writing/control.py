@@ -9,7 +9,7 @@ from lacuna.controlplane.client import ControlPlace, ControlPlaneUnavailable, Se
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.pipeline.control import JobClient
 
-#: How many seconds a call whose reply was lost is repeated, for example while the control plane restarts.
+#: How long, in seconds, a call is repeated if its reply is lost, for example while the control plane restarts.
 RETRY_SECONDS: Final = 60.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0

@@ -23,7 +23,7 @@ from lacuna.pipeline.errors import PipelineError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: The most bytes that the lengths, deltas and attributes of a record take.
+#: The maximum size in bytes of a record's lengths, deltas and attributes.
 _RECORD_OVERHEAD: Final = 36
 _HEADER_OVERHEAD: Final = 10
 

@@ -12,8 +12,8 @@ from lacuna.pipeline.datasource.writing.control import RetryingJobClient
 
 log = logging.getLogger("lacuna.pipeline.writing")
 
-#: How many seconds the driver has, after the end of a task, to commit the task's segments; and how long the garbage of
-#: a killed executor stays.
+#: How long, in seconds, the driver has to commit a task's segments after the task ends, and how long the garbage of a
+#: killed executor stays.
 LEASE_SECONDS: Final = 24 * 3600
 
 

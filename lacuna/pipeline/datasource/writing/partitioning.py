@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Rows without a key go to one partition for this many bytes, then to the next (the Java client's batch.size).
 STICKY_BYTES: Final = 16 << 10
-#: How many bytes a row counts for in addition to its value, so that empty rows are spread too.
+#: Bytes added to the size of each row's value, so that empty rows are spread as well.
 _ROW_BYTES: Final = 16
 
 
@@ -31,7 +31,7 @@ class Partitioner:
         self._targets = targets
         self._topic = topic
         self._random = random
-        #: topic id -> bytes of rows without a key, as if it had begun at partition 0
+        #: topic id -> bytes of rows without a key so far, counted as if they had begun at partition 0
         self._stuck: dict[bytes, int] = {}
 
     def slots(self, rows: pa.RecordBatch) -> "NDArray[np.int32]":

@@ -116,7 +116,7 @@ class TaskWriter:
             room = self._sizes.chunk_bytes - self._row_bytes
             end = int(np.searchsorted(ends, before + room, "right"))
             if end == first and not self._rows:
-                end += 1  # one row that is larger than a chunk
+                end += 1  # a single row is larger than a chunk
             if end > first:
                 self._rows.append(rows.slice(first, end - first))
                 self._slots.append(slots[first:end])

@@ -46,9 +46,9 @@ from lacuna.pipeline.errors import OutcomeUnknownError, PipelineError, WriterFen
 
 log = logging.getLogger("lacuna.pipeline.writing")
 
-#: The number of commands sent together. The control plane remembers the answers to a lease's last 64 commits.
+#: The number of commands sent together. The control plane remembers the replies to a lease's last 64 commits.
 _AT_ONCE: Final = 32
-#: Transaction timeouts. A commit only sends commands, so it is short. Kafka allows at most 15 minutes.
+#: Transaction timeouts. They can be short, as a commit only sends commands. Kafka's maximum is 15 minutes.
 _SHORTEST_TIMEOUT_MS: Final = 60_000
 _TIMEOUT_MS_PER_SEGMENT: Final = 50
 _LONGEST_TIMEOUT_MS: Final = 900_000

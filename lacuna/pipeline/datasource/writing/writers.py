@@ -25,7 +25,7 @@ log = logging.getLogger("lacuna.pipeline.writing")
 
 #: The prefix of the sink's own transactional ids and groups.
 PREFIX: Final = "lacuna-spark-"
-#: Stands for a query's id in the progress of batch writes outside of streaming queries.
+#: Stands in for a query's id in the progress of batch writes outside streaming queries.
 _COUNTED: Final = "batch writes"
 _QUERY_ID_PROPERTY: Final = "sql.streaming.queryId"
 

@@ -34,11 +34,11 @@ from lacuna.pipeline.export.typed.schema import (
     struct_node,
 )
 
-#: The most nested types. fastavro's compiled reader has no bound, and would overflow the stack.
+#: The maximum nesting depth. fastavro's compiled reader has no limit, and would overflow the stack.
 MOST_LEVELS: Final = 500
 _SIZES: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _VARINTS: Final = ("int", "long", "enum")
-#: The most digits of a decimal in Parquet's readers and in Iceberg.
+#: The maximum number of digits of a decimal in Parquet readers and in Iceberg.
 _MOST_DIGITS: Final = 38
 _PLAIN: Final = {
     "int": Node(pa.int32()),
@@ -257,7 +257,9 @@ class _Walk:
             self._items(schema["items"], levels - 1)
         elif kind == "map":
             self._items(schema["values"], levels - 1, has_keys=True)
-        elif not isinstance(kind, str) or kind in self._names:  # a type within "type", or a name
+        elif (
+            not isinstance(kind, str) or kind in self._names
+        ):  # the type is nested in "type", or is a name
             self.value(self._names[kind] if isinstance(kind, str) else kind, levels - 1)
         else:
             self._leaf(kind, schema)

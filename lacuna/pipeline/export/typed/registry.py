@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 _MAGIC: Final = 0
 PREFIX: Final = 5
-#: The bytes of a schema, and the seconds in which it must arrive.
+#: The maximum size of a schema in bytes, and the seconds within which it must arrive.
 _DOCUMENT_BYTES: Final = 1 << 20
 _FETCH_SECONDS: Final = 3.0
-#: References of a schema, counted over all levels.
+#: The maximum number of schemas that a schema refers to, directly or indirectly.
 _REFERENCES: Final = 50
 _KINDS: "Final[Mapping[str, SchemaKind]]" = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json"}
 
@@ -145,7 +145,7 @@ class Registry:
                 f"/subjects/{quote(str(each['subject']), safe='')}/versions/{int(each['version'])}"
             )
             found = self._get(f"{path}{query}")
-            named[name] = ""  # so that a circle ends
+            named[name] = ""  # so that circular references end
             self._references(found, query, named)
             del named[name]
             named[name] = str(found["schema"])
@@ -244,7 +244,7 @@ def _first_message(document: bytes) -> str:
     return message_at(file, bytes(1))[0]
 
 
-# Each schema with those that it refers to.
+# Combine each schema with those that it refers to.
 
 
 def _whole_avro(text: str, named: Mapping[str, str]) -> bytes:
@@ -290,7 +290,7 @@ def _whole_json(text: str, named: Mapping[str, str]) -> bytes:
         raise NoSchema("it is not valid JSON") from error
     places: dict[str, str] = {}
     for number, (name, each) in enumerate(others.items()):
-        # Others may refer to it by its id, too.
+        # Other schemas may also refer to it by its id.
         names = filter(None, (name, _id_of(each).rstrip("#")))
         places |= dict.fromkeys(names, f"/$defs/lacuna-{number}")
     whole = _pointing(main, "", _id_of(main), places)
@@ -299,7 +299,7 @@ def _whole_json(text: str, named: Mapping[str, str]) -> bytes:
         for name, each in others.items():
             place = places[name]
             inner = _pointing(each, place, _id_of(each), places)
-            if isinstance(inner, dict):  # its id would be the base of the references in it
+            if isinstance(inner, dict):  # its id would change the base of its references
                 inner = {key: value for key, value in inner.items() if key not in _IDS}
             definitions[place.rpartition("/")[2]] = inner
     return json.dumps(whole).encode()

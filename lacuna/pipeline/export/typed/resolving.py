@@ -32,7 +32,7 @@ from lacuna.pipeline.export.typed.schema import (
     decoder_of,
 )
 
-#: Schemas that a decoder keeps.
+#: The maximum number of schemas that a decoder caches.
 _MOST: Final = 1_000
 
 

@@ -62,7 +62,7 @@ class Decoder:
         self.node = node
         self.type = node.type
         self._convert = node.convert or (lambda value: value)
-        #: Returns the value of one byte string, before its conversion for Arrow. Raises NotOfSchemaError.
+        #: Decodes one byte string, to a value not yet converted for Arrow. Raises NotOfSchemaError.
         self.value = decode
         self._has_prefix = has_prefix
 
