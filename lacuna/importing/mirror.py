@@ -131,7 +131,7 @@ class Importer:
         self._workers: Sequence[int] = ()
         #: Set after each commit, and whenever a partition stops or the importers that share the partitions change.
         self._progressed = asyncio.Event()
-        #: Whether copying has worked before: if so, later failures may be temporary.
+        #: Whether copying has begun: failures from then on may be temporary.
         self._has_begun = False
         self.progress = Progress()
 

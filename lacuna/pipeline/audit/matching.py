@@ -20,7 +20,7 @@ from lacuna.pipeline.audit.tables import ExtentRow, Outcome
 
 
 class PartitionName(NamedTuple):
-    """A partition, which the rows of a table refer to by index."""
+    """A partition, to which a table's rows refer by index."""
 
     topic: str
     topic_id: bytes
@@ -94,7 +94,7 @@ class Matcher:
             self._add_batch(position, header, owner)
 
     def finish(self) -> None:
-        """Reports damage and the extents that have no batches left, after the last part."""
+        """Checks the remaining extents, and reports damage. Call this after the last part."""
         while self._at < len(self._extents):
             self._finish_extent(self._extents[self._at])
             self._at += 1

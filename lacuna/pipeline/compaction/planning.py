@@ -238,7 +238,7 @@ def cut_range(found: PlannedRange, range_index: int, task_bytes: int) -> Iterato
 
 
 def even_cuts(sizes: "array[int]", most: int) -> list[int]:
-    """Returns the indexes at which to cut extents into equal parts of up to `most` bytes or a single larger extent."""
+    """Returns the indexes at which to cut extents into similar parts, up to `most` bytes or one larger extent each."""
     ends = array("q", accumulate(sizes))
     if not ends or ends[-1] <= most:
         return []

@@ -118,7 +118,7 @@ class BucketDestination:
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        """Holds a lock during the block, if necessary one that another export has stopped renewing.
+        """Holds a lock during the block, taking it over from an export that has stopped renewing it.
 
         If that export is still running, the log of runs rejects it; the lock merely prevents duplicate work. Raises
         ExportRunningError if another export holds the lock.

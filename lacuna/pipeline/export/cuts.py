@@ -28,7 +28,7 @@ _FOLDER: Final = "_lacuna/cuts"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """An open transaction that holds a cut back in some partitions, until its timeout at most. Times are in ms."""
+    """An open transaction that holds a cut back in some partitions, until it times out. Times are in ms."""
 
     transactional_id: str
     producer_id: int

@@ -68,7 +68,7 @@ class IcebergRun:
         return self.report.of_run(committed, run, snapshot, time.monotonic() - started)
 
     def _delete_unused(self, after: Table) -> None:
-        """Deletes a run's tombstone files, and the delete files of attempts that lost against another commit."""
+        """Deletes a run's tombstone files, and the delete files of attempts that lost to a concurrent commit."""
         run, upserts = self.change.run, self.change.upserts
         if upserts is None:
             return
