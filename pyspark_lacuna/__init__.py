@@ -1,8 +1,7 @@
 """Registers the data source. Spark finds this package by its name, so `spark.read.format("lacuna")` just works.
 
-If the package is imported before the session is created, it also makes Spark's workers run this Python, unless
-PYSPARK_PYTHON names another one. Spark itself would use the first `python3` on the PATH, which may lack Lacuna's
-packages.
+If it is imported before the session is created, Spark's workers run this Python, unless PYSPARK_PYTHON specifies a
+different one. Spark's own choice, the first `python3` on the PATH, may lack Lacuna's packages.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Decides by the outcome of their transactions which batches of a source are copied. Pure: it turns bytes into batches.
+"""Selects the batches of a source that are copied, by the outcome of their transactions. Pure: bytes in, batches out.
 
-The source is read up to its last stable offset with the list of aborted transactions, so the outcome of each batch is
-known. Batches keep their bytes, except for the producer id, epoch and sequence, which mean nothing in another cluster:
-the target assigns its own ids, and Kafka may have assigned 0. Markers, batches that compaction has emptied, and aborted
-records (unless they are kept) become holes.
+The source is read up to its last stable offset, together with its aborted transactions, so the outcome of every batch
+is known. Batches keep their bytes, except for the producer id, epoch and sequence: these mean nothing in another
+cluster, where ids are assigned anew and are never 0, unlike in Kafka. Markers, batches that compaction has emptied, and
+aborted records (unless they are kept) become holes.
 """
 
 from array import array
@@ -36,7 +36,7 @@ Aborted = tuple[int, int]
 
 
 class UncopyableError(Exception):
-    """A batch of the source cannot be copied. `offset` is where the batch begins."""
+    """A batch of the source, which begins at `offset`, cannot be copied."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(reason)
@@ -44,7 +44,7 @@ class UncopyableError(Exception):
 
 
 class Copy(NamedTuple):
-    """A batch as it is written: without a producer, at its original offsets, and with at least one record."""
+    """A batch, ready to be written: at its original offsets, without a producer, and with at least one record."""
 
     data: Part
     base_offset: int
@@ -55,9 +55,9 @@ class Copy(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """The batches to copy from a fetch, and the offset up to which the fetch has been processed.
+    """The batches to copy from a fetch. Every offset of the fetch below `end_offset` has been dealt with.
 
-    `leader_epoch` is the leader epoch that the last batch has in the source, or -1 if there was no batch.
+    `leader_epoch` is the leader epoch of the last batch at the source, or -1 if the fetch returned no batch.
     """
 
     copies: Sequence[Copy]
@@ -68,10 +68,10 @@ class Arrived(NamedTuple):
 def arrive(
     records: Part, aborted: Sequence[Aborted], end_offset: int, *, keeps_aborted: bool = False
 ) -> Arrived:
-    """Return the batches of a fetch that are to be written after `end_offset`, the end of the copy.
+    """Return the batches of a fetch that the copy, which ends at `end_offset`, still lacks.
 
-    With `keeps_aborted`, these include aborted batches. `records` may end within a batch, which the next fetch returns.
-    Raises UncopyableError.
+    With `keeps_aborted`, aborted batches are included. An incomplete batch at the end of `records` is ignored, since
+    the next fetch returns all of it. Raises UncopyableError.
     """
     outcomes = _Outcomes(aborted)
     copies: list[Copy] = []
@@ -114,15 +114,15 @@ def _whole_batches(records: Part) -> Iterator[RecordBatch]:
 
 
 class _Outcomes:
-    """Follows the transactions of a fetch in the order of their batches, as Kafka's consumer does."""
+    """Tracks the transactions of a fetch batch by batch, as Kafka's consumer does."""
 
     def __init__(self, aborted: Sequence[Aborted]) -> None:
-        # Some brokers list them out of order.
+        # Some brokers list aborted transactions out of order.
         self._coming = sorted(aborted, key=lambda each: each[1], reverse=True)
         self._aborting: set[int] = set()
 
     def aborts(self, batch: RecordBatch) -> bool:
-        """Whether the batch has records of an aborted transaction. Must be called for each batch in order."""
+        """Whether the batch belongs to an aborted transaction. Call this once for each batch, in order."""
         header = batch.header
         while self._coming and self._coming[-1][1] <= header.last_offset:
             self._aborting.add(self._coming.pop()[0])
@@ -146,7 +146,7 @@ def _ends_in_abort(batch: RecordBatch) -> bool:
 
 
 def _copies(batch: RecordBatch, end_offset: int) -> Iterator[Copy]:
-    """Yield a batch as it is to be written. If the source joins batches, the batch may begin before `end_offset`."""
+    """Yield the part of a batch that the copy lacks. The source may have joined batches across `end_offset`."""
     header = batch.header
     if header.base_offset < end_offset:
         yield from map(_copy, _cut(batch, end_offset))
@@ -181,7 +181,7 @@ def _without_producer(batch: RecordBatch) -> bytearray:
 
 
 def _cut(batch: RecordBatch, end_offset: int) -> Sequence[bytes]:
-    """Return a batch without its records below `end_offset`, or nothing if no record is left."""
+    """Return the batch without its records below `end_offset`, or nothing if none are left."""
     rewriter = Rewriter(keeps_horizons=True)
     dropped = array("q", range(batch.header.base_offset, end_offset))
     try:

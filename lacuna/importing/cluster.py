@@ -1,7 +1,7 @@
-"""A Kafka cluster, version 2.8 or later, as a client sees it: its brokers, topics and leaders.
+"""A client's view of a Kafka cluster (version 2.8 or later): its brokers, topics and leaders.
 
-The source of an import is such a cluster, and so are the agents of its target. Each broker has one connection for
-requests; a follower opens another for its fetches, since fetches wait for new records.
+Used for the source of an import and for the agents of its target. All requests to a broker share one connection;
+followers open separate ones, because a fetch blocks its connection until records arrive.
 """
 
 import asyncio
@@ -50,21 +50,21 @@ EARLIEST: Final = -2
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 
-#: How long a question may take. A fetch waits for much less.
+#: The timeout of a request in seconds. A fetch waits for much less.
 _TIMEOUT_SECONDS: Final = 30.0
-#: How often a question about partitions is asked again while their leaders move, and the pause before that.
+#: How often a request about partitions is repeated while their leaders move, and the pause before each repetition.
 _ATTEMPTS: Final = 10
 _PAUSE_SECONDS: Final = 0.5
-#: The highest version of Metadata that all fields here need. Topic ids came with version 10.
+#: The version of Metadata that contains all fields used here. Topic ids were added in version 10.
 _METADATA_VERSION: Final = 12
 _LIST_OFFSETS_VERSION: Final = 7
-#: One group a request.
+#: The last version that takes one group per request.
 _FIND_COORDINATOR_VERSION: Final = 3
 
-#: A topic's name and the index of a partition.
+#: A topic's name and a partition's index.
 Place = tuple[str, int]
 
-#: The errors of a partition whose leader moves, or has just become the leader.
+#: The errors of a partition whose leader is moving, or has only just become the leader.
 MOVING: Final = frozenset(
     {
         ErrorCode.LEADER_NOT_AVAILABLE,
@@ -76,7 +76,7 @@ MOVING: Final = frozenset(
     }
 )
 
-#: The errors of a coordinator that moves, or loads its state after a restart.
+#: The errors of a coordinator that is moving, or loading its state after a restart.
 _COORDINATOR_MOVES: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -87,7 +87,7 @@ _COORDINATOR_MOVES: Final = frozenset(
 
 
 class ClusterFailed(UserError):
-    """A cluster could not answer. A retry may succeed, since the cluster may be restarting."""
+    """A cluster did not answer. It may be restarting, so a retry may succeed."""
 
 
 class ClusterRefused(UserError):
@@ -95,10 +95,7 @@ class ClusterRefused(UserError):
 
 
 def failure_of(what: str, code: int) -> ClusterFailed | ClusterRefused:
-    """Return the error for a coordinator's error code.
-
-    The cause may be temporary, while the coordinator moves or loads.
-    """
+    """Return the error for a coordinator's error code: ClusterFailed if the coordinator is moving or loading."""
     kind = ClusterFailed if code in _COORDINATOR_MOVES else ClusterRefused
     return kind(f"{what}: {name_of(code)}")
 
@@ -121,10 +118,7 @@ def name_of(code: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicThere:
-    """A topic of a cluster.
-
-    `topic_id` is empty if the cluster has no topic ids; `leaders` has a node for each partition.
-    """
+    """A topic of a cluster, with each partition's leader in `leaders`. Without topic ids, `topic_id` is empty."""
 
     name: str
     topic_id: str
@@ -140,12 +134,12 @@ class TopicThere:
 
 
 def link_of(source: "Kafka", topic: TopicThere) -> str:
-    """Return the mirror.source of a copy of this topic."""
+    """Return the value of mirror.source for a copy of this topic."""
     return f"{source.cluster_id}/{topic.topic_id or topic.name}"
 
 
 class Broker:
-    """A connection to one broker. It sends one request at a time, in a version that the broker supports."""
+    """A connection to one broker, which sends one request at a time, in a version that the broker supports."""
 
     def __init__(self, agents: Agents, what: str) -> None:
         self._connection = KafkaConnection(agents, _TIMEOUT_SECONDS)
@@ -154,11 +148,11 @@ class Broker:
         self._turn = asyncio.Lock()
         self._versions: Mapping[int, tuple[int, int]] = {}
         self._is_open = False
-        #: Whether a question was cancelled or has failed, so that its answer may still come.
+        #: Whether a request was cancelled or failed, so that its response may still arrive.
         self._is_owed = False
 
     async def open(self) -> None:
-        """Connect, and learn which versions the broker supports. Raises ClusterFailed, ClusterRefused."""
+        """Connect, and ask which versions the broker supports. Raises ClusterFailed, ClusterRefused."""
         try:
             await self._connection.__aenter__()
             self._is_open = True
@@ -182,16 +176,13 @@ class Broker:
             await self._connection.__aexit__(None, None, None)
 
     def version_of(self, form: Message[Q], wanted: int) -> int:
-        """Return the newest version, up to `wanted`, that the broker supports.
-
-        Raises ClusterRefused if there is none.
-        """
+        """Return the newest version up to `wanted` that the broker supports. Raises ClusterRefused if there is none."""
         oldest, newest = self._versions.get(form.api_key, (0, -1))
         version = min(wanted, newest)
         if version < oldest:
             raise ClusterRefused(
-                f"{self._what} at {self._address} supports no version of Kafka's request {form.api_key} that "
-                "`lacuna import` speaks: it needs Apache Kafka 2.8 or later"
+                f"{self._what} at {self._address} supports no version of Kafka request {form.api_key} that "
+                "`lacuna import` can use: the source must run Apache Kafka 2.8 or later"
             )
         return version
 
@@ -199,7 +190,7 @@ class Broker:
         return form.api_key in self._versions
 
     async def ask(self, form: Message[Q], answer: Message[R], wanted: int, request: Q) -> R:
-        """Send the request in the newest supported version, up to `wanted`. Raises ClusterFailed, ClusterRefused."""
+        """Send a request in the newest supported version up to `wanted`. Raises ClusterFailed, ClusterRefused."""
         version = self.version_of(form, wanted)
         async with self._turn:
             if self._is_owed:
@@ -214,15 +205,15 @@ class Broker:
             return found
 
     def _failure(self, error: UserError) -> UserError:
-        if isinstance(error, NotAuthenticated):  # it names the address
+        if isinstance(error, NotAuthenticated):  # its message already contains the address
             return ClusterRefused(f"{self._what}: {error}")
         return ClusterFailed(f"{self._what} at {self._address}: {error}")
 
 
 class Kafka:
-    """A Kafka cluster, as an asynchronous context manager. `what` is its name in messages, such as "the source".
+    """A Kafka cluster, as an asynchronous context manager. Messages refer to it as `what`, for example "the source".
 
-    Entering the context raises ClusterFailed and ClusterRefused, as does each request.
+    Entering the context and every request raise ClusterFailed and ClusterRefused.
     """
 
     def __init__(self, agents: Agents, what: str) -> None:
@@ -250,14 +241,14 @@ class Kafka:
             await broker.close()
 
     async def ask(self, form: Message[Q], answer: Message[R], wanted: int, request: Q) -> R:
-        """Send the request to the broker that the bootstrap address leads to."""
+        """Send a request to the broker at the bootstrap address."""
         return await self._any.ask(form, answer, wanted, request)
 
     def knows(self, form: Message[Q]) -> bool:
         return self._any.knows(form)
 
     async def connect(self, node: int) -> Broker:
-        """Open another connection to a broker that Metadata has listed. The caller must close it."""
+        """Open a separate connection to a broker that the cluster's metadata lists. The caller must close it."""
         broker = Broker(
             replace(self._agents, addresses=self._addresses[node]), f"{self.what}'s broker {node}"
         )
@@ -286,7 +277,7 @@ class Kafka:
         return await self.broker(answer.node_id)
 
     async def topics(self) -> dict[str, TopicThere]:
-        """Return all topics by name, except internal ones."""
+        """Return all topics except internal ones, by name."""
         found = (await self._metadata(None)).topics
         return {
             each.name: TopicThere.of(each) for each in found if each.name and not each.is_internal
@@ -294,11 +285,11 @@ class Kafka:
 
     @property
     def nodes(self) -> Sequence[int]:
-        """The brokers in the response to the last request for topics."""
+        """The ids of the brokers, as of the last metadata request."""
         return sorted(self._addresses)
 
     async def _metadata(self, topics: Sequence[str] | None) -> MetadataResponse:
-        # An empty list asks for the brokers alone, null for all topics.
+        # An empty list requests only the brokers, and null requests all topics.
         request = MetadataRequest(None if topics is None else (), allow_auto_topic_creation=False)
         answer = await self.ask(METADATA_REQUEST, METADATA_RESPONSE, _METADATA_VERSION, request)
         self._addresses = {
@@ -308,7 +299,7 @@ class Kafka:
         return answer
 
     async def by_leader(self, places: Iterable[Place]) -> dict[int, dict[str, list[int]]]:
-        """Return the partitions that exist, by the node that leads them (or NO_LEADER) and by topic."""
+        """Group partitions by leading node (or NO_LEADER) and topic, leaving out those that do not exist."""
         topics = await self.topics()
         found: dict[int, dict[str, list[int]]] = {}
         for name, index in places:
@@ -320,10 +311,7 @@ class Kafka:
     async def offsets(
         self, places: Iterable[Place], timestamp: int, isolation: int
     ) -> dict[Place, int]:
-        """Return the earliest or latest offset of partitions.
-
-        Deleted partitions are left out. Raises ClusterFailed if a partition has no leader for several seconds.
-        """
+        """Return the earliest or latest offsets of existing partitions. Raises ClusterFailed if one has no leader."""
         found: dict[Place, int] = {}
         left = list(places)
         for _ in range(_ATTEMPTS):
@@ -339,7 +327,7 @@ class Kafka:
     async def _ask_offsets(
         self, places: Sequence[Place], timestamp: int, isolation: int, found: dict[Place, int]
     ) -> list[Place]:
-        """Add the offsets of partitions to `found`, and return the partitions that must be requested again."""
+        """Add the offsets of partitions to `found`, and return the partitions to ask for again."""
         by_leader = await self.by_leader(places)
         leaderless = by_leader.pop(NO_LEADER, {})
         left = [(name, index) for name, indexes in leaderless.items() for index in indexes]

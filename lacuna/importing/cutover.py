@@ -1,4 +1,4 @@
-"""Shows how far copies have come, and promotes them to independent topics."""
+"""Reports the progress of copies, and promotes them to independent topics."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ _PAUSE_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A mirrored partition: the end of the copy, and the source's last stable offset and high watermark."""
+    """The end of a mirrored partition's copy, and the source's last stable offset and high watermark."""
 
     place: Place
     copied: int
@@ -37,17 +37,17 @@ class Standing:
 
     @property
     def lag(self) -> int:
-        """How many offsets are decided at the source but not yet copied."""
+        """The number of offsets that the source has decided but the copy lacks."""
         return max(0, self.stable_offset - self.copied)
 
     @property
     def undecided(self) -> int:
-        """How many offsets the source has not decided."""
+        """The number of offsets that the source has not decided."""
         return self.high_watermark - self.stable_offset
 
 
 async def mirrors_of(source: Kafka, target: Kafka) -> dict[str, TopicThere]:
-    """Return the topics of the source that have a mirror in the target, by name."""
+    """Return the source's topics that have a mirror in the target, by name."""
     there = await source.topics()
     links = await links_of(target)
     return {
@@ -60,7 +60,7 @@ async def mirrors_of(source: Kafka, target: Kafka) -> dict[str, TopicThere]:
 async def standings(
     source: Kafka, target: Kafka, names: Sequence[str] | None = None
 ) -> list[Standing]:
-    """Return the standing of each partition of the named mirrors, or of all mirrors by default."""
+    """Return the progress of each partition of the named mirrors, or of all mirrors."""
     mirrors = await mirrors_of(source, target)
     places = [
         (name, index)
@@ -68,7 +68,7 @@ async def standings(
         if names is None or name in names
         for index in range(len(topic.leaders))
     ]
-    # The source last: what it decides meanwhile is lag.
+    # The source last, so that what it decides in the meantime counts as lag.
     copied = await target.offsets(places, LATEST, READ_UNCOMMITTED)
     stable = await source.offsets(places, LATEST, READ_COMMITTED)
     ends = await source.offsets(places, LATEST, READ_UNCOMMITTED)
@@ -81,10 +81,10 @@ async def standings(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cutover:
-    """Which mirrors are promoted, and when: once each partition is complete, or has reached its offset in `offsets`.
+    """The mirrors to promote, once each partition is complete or has reached its offset in `offsets`.
 
-    `wait_seconds` is the longest time to wait for this. With `is_forced`, mirrors are promoted at once, even if records
-    are missing.
+    The promotion waits up to `wait_seconds` for this. With `is_forced`, it happens at once, even if records are
+    missing.
     """
 
     names: Sequence[str] = ()
@@ -95,7 +95,7 @@ class Cutover:
 
 
 async def cut_over(source: Agents, target: Agents, given: Cutover) -> list[str]:
-    """Promote mirrors, and return a line for each. Raises UserError, and promotes none, if one cannot be promoted."""
+    """Promote mirrors, and return a message for each. If any cannot be promoted, none is, and UserError is raised."""
     async with Kafka(target, "the target") as here:
         links = await links_of(here)
         chosen = sorted(links) if given.is_all else list(dict.fromkeys(given.names))
@@ -118,9 +118,11 @@ async def cut_over(source: Agents, target: Agents, given: Cutover) -> list[str]:
 def _check_names(chosen: Sequence[str], links: Mapping[str, str], given: Cutover) -> None:
     if not chosen:
         reason = (
-            "there is no mirror" if given.is_all else "no topic is given: name topics, or add --all"
+            "there is no mirror"
+            if given.is_all
+            else "no topic is specified: name topics, or add --all"
         )
-        raise UserError(f"nothing is promoted: {reason}")
+        raise UserError(f"nothing was promoted: {reason}")
     for name in chosen:
         if name not in links:
             raise UserError(
@@ -151,7 +153,7 @@ async def _promote_at_end(
 async def _complete(
     source: Kafka, target: Kafka, names: Sequence[str], given: Cutover
 ) -> list[Standing]:
-    """Return the standings of mirrors once the mirrors may be promoted. Raises UserError if that takes too long."""
+    """Wait until mirrors may be promoted, and return their progress. Raises UserError if that takes too long."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + given.wait_seconds
     while True:
@@ -171,13 +173,12 @@ def _check_offsets(found: Sequence[Standing], given: Cutover) -> None:
     unknown = given.offsets.keys() - {each.place for each in found}
     if unknown:
         raise UserError(
-            f"nothing is promoted: an offset is given for {show(min(unknown))}, which is not among the partitions to "
-            "promote: also name its topic, and check the partition"
+            f"nothing was promoted: an offset was specified for {show(min(unknown))}, which is not among the "
+            "partitions to promote: name its topic as well, and check the partition"
         )
 
 
 def _is_missing(each: Standing, given: Cutover) -> bool:
-    """Whether the partition must not be promoted yet, because records are missing."""
     wanted = given.offsets.get(each.place)
     return bool(each.lag or each.undecided) if wanted is None else each.copied < wanted
 
@@ -185,13 +186,13 @@ def _is_missing(each: Standing, given: Cutover) -> bool:
 async def _why_not(source: Kafka, each: Standing, given: Cutover) -> str:
     if (wanted := given.offsets.get(each.place)) is not None:
         return (
-            f"nothing is promoted: {show(each.place)}: the copy ends at offset {each.copied}, before {wanted}; "
+            f"nothing was promoted: {show(each.place)}: the copy ends at offset {each.copied}, before {wanted}; "
             "let `lacuna import run` catch up, and try again"
         )
     if each.lag:
         what = f"{each.lag} offsets are not copied yet"
     elif hanging := await hanging_transactions(source, [each.place], wall_clock_ms()):
-        return f"nothing is promoted: {hanging[0]}"
+        return f"nothing was promoted: {hanging[0]}"
     else:
         holders = [
             repr(of.transactional_id)
@@ -201,7 +202,7 @@ async def _why_not(source: Kafka, each: Standing, given: Cutover) -> str:
         whose = f" of {', '.join(holders)}" if holders else ""
         what = f"{each.undecided} offsets are undecided at the source, in or after an open transaction{whose}"
     return (
-        f"nothing is promoted: {show(each.place)}: {what}; stop its producers, let `lacuna import run` catch up, "
+        f"nothing was promoted: {show(each.place)}: {what}; stop its producers, let `lacuna import run` catch up, "
         "and try again"
     )
 
@@ -213,16 +214,18 @@ def _line(name: str, late: int) -> str:
 
 
 async def reverse_offsets(source: Agents, target: Agents, names: Sequence[str]) -> list[str]:
-    """Commit to the source the offsets that groups have committed here, and return messages for the user.
+    """Commit groups' offsets in the target back to the source, and return messages for the user.
 
-    The source lacks the records that were written here since the promotion. A group that has read some of these records
+    The source lacks the records written to the target since the promotion. A group that has read some of these records
     continues at the end of the source.
     """
     async with Kafka(target, "the target") as here, Kafka(source, "the source") as there:
         topics = await there.topics()
         for name in names:
             if name not in topics:
-                raise UserError(f"the source has no topic {name}: name topics that were copied")
+                raise UserError(
+                    f"the source has no topic {name}: name topics that have been copied"
+                )
         places = [(name, index) for name in names for index in range(len(topics[name].leaders))]
         ends = await there.offsets(places, LATEST, READ_UNCOMMITTED)
         groups = Groups(here, there, ends.get, is_final=True)

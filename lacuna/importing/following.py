@@ -1,10 +1,10 @@
-"""Copies partitions: fetches records from the leaders, and appends them to the copy in order.
+"""Copies partitions: fetches records from their leaders, and appends them to the copy in order.
 
     a follower for each broker -> Outbox -> PUTs, several at a time -> commits, one after another
 
-A fetch returns what lies below the last stable offset, so everything in it is decided. The outbox bounds the bytes that
-have been fetched but not committed. If the target fails, everything in the outbox is dropped, and copying starts again
-at the ends of the partitions (`mirror`). An error in one partition stops only that partition.
+Everything below the last stable offset is decided, and a fetch returns nothing above it. The outbox limits how many
+bytes may be fetched but not yet committed. If the target fails, the outbox is discarded, and copying restarts at the
+ends of the partitions (`mirror`). An error in one partition stops only that partition.
 """
 
 import asyncio
@@ -23,31 +23,32 @@ from lacuna.importing.target import Stretch, Target, TargetFailed
 from lacuna.logstore.objects import Part
 from lacuna.wire.messages import fetch as wire
 
-#: A fetch: how long it waits, and how many bytes it and each of its partitions may return.
+#: How long a fetch waits, and how many bytes it may return in total and for each partition.
 _WAIT_MS: Final = 500
 _FETCH_BYTES: Final = 16 << 20
 _PARTITION_BYTES: Final = 4 << 20
-#: Topic names are in the request up to this version, and ids from the next one on.
+#: The last version of the request with topic names; the next one has topic ids.
 _BY_NAME_VERSION: Final = 12
 _BY_ID_VERSION: Final = 13
-#: About the bytes of a segment, how long a smaller one waits for more, and how many are being written.
+#: The approximate size of a segment, how long a smaller one waits for more, and how many are written at a time.
 _SEGMENT_BYTES: Final = 8 << 20
 _LINGER_SECONDS: Final = 0.1
 _PUTS: Final = 3
-#: The most slices of a segment: what the control plane decides in one step.
+#: The maximum number of slices in a segment, which the control plane commits in one step.
 _MOST_SLICES: Final = 1_000
-#: What has been fetched and not committed. Each follower may exceed it by one fetch.
+#: The maximum bytes that are fetched but not committed. Each follower may exceed it by one fetch.
 _OUTBOX_BYTES: Final = 32 << 20
 _PAUSE_SECONDS: Final = 0.5
 
 
 @dataclass(slots=True)
 class Track:
-    """A partition that is being copied. Offsets are exclusive ends.
+    """A partition that is being copied.
 
-    `position` is the next offset to fetch; `queued` is the end of the fetched records, and `copied` the end of the
-    committed ones. `stable_offset`, `high_watermark` and `log_start_offset` are the source's; the first two are -1
-    before the first fetch. Records below `dropped_to` were deleted from the copy, as at the source.
+    `position` is the next offset to fetch. `queued` is the exclusive end of the fetched records, and `copied` that of
+    the committed records. `stable_offset`, `high_watermark` and `log_start_offset` belong to the source; the first two
+    are -1 before the first fetch. Records below `dropped_to` have been deleted from the copy, as they were at the
+    source.
     """
 
     place: Place
@@ -67,7 +68,7 @@ class Track:
 
     @property
     def is_current(self) -> bool:
-        """Whether all offsets that are decided at the source have been copied."""
+        """Whether everything that the source has decided is copied."""
         return 0 <= self.stable_offset <= self.copied
 
     def __str__(self) -> str:
@@ -76,8 +77,6 @@ class Track:
 
 @dataclass(slots=True)
 class _Item:
-    """The result of a fetch for one partition."""
-
     track: Track
     first_offset: int
     arrived: Arrived
@@ -86,7 +85,7 @@ class _Item:
 
 
 class Outbox:
-    """The batches that were fetched but not committed."""
+    """Batches that have been fetched but not committed."""
 
     def __init__(self) -> None:
         self._items: deque[_Item] = deque()
@@ -100,7 +99,7 @@ class Outbox:
         await self._has_room.wait()
 
     def add(self, track: Track, arrived: Arrived) -> None:
-        """Add batches that follow the end of a partition's queued batches."""
+        """Add batches that begin where the partition's queued batches end."""
         size = sum(len(copy.data) for copy in arrived.copies)
         if arrived.leader_epoch >= 0:
             track.next_epoch = arrived.leader_epoch + 1
@@ -113,7 +112,7 @@ class Outbox:
         self._is_filled.set()
 
     async def take(self) -> tuple[list[Track], list[Stretch], int]:
-        """Wait for batches to write. Return their tracks, the batches by partition, and their total size."""
+        """Wait for batches to write. Return their tracks, the batches by partition, and their total size in bytes."""
         await self._is_filled.wait()
         if self._waiting_bytes < _SEGMENT_BYTES:
             await asyncio.sleep(_LINGER_SECONDS)
@@ -153,14 +152,14 @@ def _stretches(taken: Iterable[Sequence[_Item]]) -> list[Stretch]:
 
 
 class Budget:
-    """Spreads bytes over time: at most `bytes_per_second` on average, without a limit if that is None."""
+    """Limits the average transfer rate to `bytes_per_second`, or not at all if that is None."""
 
     def __init__(self, bytes_per_second: int | None) -> None:
         self._pace = bytes_per_second
         self._free_at = 0.0
 
     async def spend(self, size: int) -> None:
-        """Wait until the average allows for the bytes of a response."""
+        """Wait as long as the limit requires after receiving `size` bytes."""
         if self._pace is None:
             return
         now = asyncio.get_running_loop().time()
@@ -176,10 +175,10 @@ class Counts:
 
 
 class Following:
-    """Copies the partitions that have been added, until the copying is cancelled or something fails.
+    """Copies the added partitions until it is cancelled or something fails.
 
-    `progressed` is set after each commit, and whenever a partition stops. `moved` is set when a broker does not lead or
-    does not know a partition.
+    `progressed` is set after each commit and whenever a partition stops. `moved` is set when a broker turns out not to
+    lead, or not to know, a partition.
     """
 
     def __init__(
@@ -207,7 +206,7 @@ class Following:
         self.moved = asyncio.Event()
 
     async def run(self) -> None:
-        """Copy until cancelled. Raises UserError and the errors of the target."""
+        """Copy until cancelled. Raises UserError and the target's errors."""
         async with asyncio.TaskGroup() as group:
             nodes: set[int] = set()
             group.create_task(self._write(group))
@@ -219,14 +218,14 @@ class Following:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     def add(self, track: Track) -> None:
-        """Copy a partition from its position on. Records that the source has already deleted become a hole."""
+        """Copy a partition from its position. Records that the source has already deleted become a hole."""
         self._tracks[track.place] = track
         self._by_id[track.source_id, track.place[1]] = track
         if not track.stopped and track.position > track.queued:
             self._outbox.add(track, Arrived((), track.position, -1))
 
     def stop(self, track: Track, reason: str, *, is_told: bool = False) -> None:
-        """Stop copying a partition. With `is_told`, the user already knows why."""
+        """Stop copying a partition. `is_told` says that the user already knows why."""
         if not track.stopped:
             track.stopped = f"{track} {reason}"
             if not is_told:
@@ -247,7 +246,7 @@ class Following:
                     await asyncio.sleep(_PAUSE_SECONDS)
                     continue
                 await self._outbox.room()
-                # The first partition may return a batch of any size, so each has its turn.
+                # Only the first partition may return a batch of any size, so each of them has its turn.
                 turn = (turn + 1) % len(tracks)
                 size = await self._fetch(broker, [*tracks[turn:], *tracks[:turn]])
                 await self._budget.spend(size)
@@ -255,7 +254,7 @@ class Following:
             await broker.close()
 
     async def _fetch(self, broker: Broker, tracks: Sequence[Track]) -> int:
-        """Fetch the partitions once, and return how many bytes were received."""
+        """Fetch the partitions once, and return the number of bytes received."""
         has_ids = all(any(each.source_id) for each in tracks)
         wanted = _BY_ID_VERSION if has_ids else _BY_NAME_VERSION
         answer = await broker.ask(wire.FETCH_REQUEST, wire.FETCH_RESPONSE, wanted, _request(tracks))
@@ -283,7 +282,7 @@ class Following:
                     yield track, data
 
     def _failed(self, track: Track, data: wire.PartitionData) -> bool:
-        """Handle a partition's error, and return whether to wait before the next fetch."""
+        """Handle a partition's error, and return whether to pause before the next fetch."""
         code = data.error_code
         if code in MOVING or code in _UNKNOWN:
             self.moved.set()
@@ -313,7 +312,7 @@ class Following:
                 keeps_aborted=self._keeps_aborted,
             )
         except UncopyableError as error:
-            self.stop(track, f"cannot be copied from offset {error.offset} on: {error}")
+            self.stop(track, f"cannot be copied from offset {error.offset} onward: {error}")
             return len(records)
         if arrived.end_offset > track.queued:
             self._outbox.add(track, arrived)
@@ -351,7 +350,7 @@ class Following:
             )
 
 
-#: A broker may learn late of a new topic. The round over the topics stops one that has gone.
+#: Errors for topics that a broker does not know yet. Deleted topics are stopped when topics are aligned.
 _UNKNOWN: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_ID,
@@ -362,7 +361,7 @@ _UNKNOWN: Final = frozenset(
 
 
 class OutranError(UserError):
-    """A partition does not end where this importer left it, so the importer must start again at its end."""
+    """A partition no longer ends where this importer left it, so the importer must start over from its end."""
 
 
 RECREATED: Final = (
@@ -372,11 +371,11 @@ RECREATED: Final = (
 DELETED: Final = "was deleted at the source: promote its copy, or delete it here"
 OUT_OF_RANGE: Final = (
     "cannot continue at offset {}, which the source no longer has: the source has deleted records "
-    "before they were copied, or has lost some. Run `lacuna import run` again to see which"
+    "before they were copied, or has lost some. Run `lacuna import run` again to see which of these happened"
 )
 TRUNCATED: Final = (
-    "cannot continue at offset {}: the source has lost the records from offset {} on, as after an unclean "
-    "leader election, and may have others there. Delete the topic here, and restart its import"
+    "cannot continue at offset {}: the source has lost the records from offset {} onward, as happens after an "
+    "unclean leader election, and may now have different ones there. Delete the topic here, and restart its import"
 )
 
 
@@ -403,7 +402,7 @@ def _request(tracks: Sequence[Track]) -> wire.FetchRequest:
 
 
 def joined(parts: Sequence[Part]) -> Part:
-    """Return the records of a response as one buffer; they usually come in one part."""
+    """Return the records of a response, usually a single part, as one buffer."""
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

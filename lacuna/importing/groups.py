@@ -1,8 +1,8 @@
-"""Copies from the source to the target: committed offsets of groups, ACLs and quotas; and lists the users.
+"""Copies groups' committed offsets, ACLs and quotas from the source to the target, and lists the users.
 
-A copy has the offsets of its source, so the committed offsets of groups are copied unchanged, but only up to the end of
-the copy: a consumer that started beyond that end would be reset. Committed offsets only move forward, since a group may
-already have started to read here. A group with members here is left alone.
+A copy has the same offsets as its source, so groups' committed offsets are copied unchanged, but only up to the end of
+the copy: a consumer that started beyond it would be reset. Committed offsets only move forward, because a group may
+already have started to read from the target. A group that has members there is left alone.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,11 +44,11 @@ from lacuna.wire.messages.offsets import (
 )
 
 _LIST_GROUPS_VERSION: Final = 4
-#: One group a request, and topics by name.
+#: The last versions that take one group per request, and topics by name.
 _OFFSET_FETCH_VERSION: Final = 7
 _OFFSET_COMMIT_VERSION: Final = 8
 _NO_GENERATION: Final = -1
-#: Why the target refuses rights, where its own message does not say what to do.
+#: Explains why the target rejects ACLs and quotas, where its own message does not say what to do.
 _REASONS: Final[Mapping[int, str]] = {
     ErrorCode.SECURITY_DISABLED: "the agents here run without --authorizer. Restart them with it, then run the import "
     "again"
@@ -68,7 +68,7 @@ _MEMBERS_HERE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A committed offset, with the metadata that its consumer added."""
+    """A committed offset and the metadata that its consumer attached."""
 
     offset: int
     metadata: str
@@ -78,9 +78,9 @@ Offsets = dict[Place, Committed]
 
 
 async def committed_offsets(cluster: Kafka) -> dict[str, Offsets]:
-    """Return the committed offsets of each group that has any."""
+    """Return the committed offsets of every group that has any."""
     found: dict[str, Offsets] = {}
-    await cluster.topics()  # names the brokers
+    await cluster.topics()  # fetches the list of brokers
     for node in cluster.nodes:
         broker = await cluster.broker(node)
         listed = await broker.ask(
@@ -99,7 +99,7 @@ async def _offsets_of(broker: Broker, group_id: str) -> Offsets:
     answer = await broker.ask(
         OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE, _OFFSET_FETCH_VERSION, request
     )
-    # A group that has just moved to another broker, or ended, is looked at again in the next round.
+    # A group that has just moved to a different broker, or ended, is examined again in the next round.
     return {
         (topic.name, each.partition_index): Committed(each.committed_offset, each.metadata or "")
         for topic in answer.topics
@@ -109,10 +109,9 @@ async def _offsets_of(broker: Broker, group_id: str) -> Offsets:
 
 
 class Groups:
-    """Copies committed offsets. `end_of` returns a partition's end in the target, or None to leave the partition out.
+    """Copies committed offsets. `end_of` returns a partition's end in the target, or None to skip the partition.
 
-    Offsets beyond that end are copied once the end has passed them; with `is_final`, the end is committed in their
-    place.
+    An offset beyond that end waits until the copy has reached it; with `is_final`, the end is committed instead.
     """
 
     def __init__(
@@ -132,7 +131,7 @@ class Groups:
         self.left: dict[str, str] = {}
 
     async def copy(self) -> int:
-        """Commit the offsets that are ahead of the target's, and return how many were committed."""
+        """Commit the offsets that are ahead of the target's, and return their number."""
         there = await committed_offsets(self._source)
         if self._here is None:
             self._here = await committed_offsets(self._target)
@@ -200,7 +199,7 @@ def _is_ahead(known: Committed | None, wanted: Committed) -> bool:
 
 
 async def copy_rights(source: Kafka, target: Kafka) -> list[str]:
-    """Copy ACLs and quotas, and return messages for the user, including which users need a password."""
+    """Copy ACLs and quotas, and return messages for the user. These name the users that need a password."""
     return [
         *await _copy_acls(source, target),
         *await _copy_quotas(source, target),
@@ -288,10 +287,7 @@ def _refused(failed: Mapping[str, int], all_of_them: str) -> list[str]:
 
 
 async def _list_users(source: Kafka) -> Sequence[str]:
-    """Return a line for each user with a password at the source.
-
-    The source reveals neither passwords nor their hashes.
-    """
+    """Return a message for each user that has a password at the source, which reveals neither passwords nor hashes."""
     if not source.knows(wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST):
         return ()
     found = await source.ask(
@@ -305,8 +301,9 @@ async def _list_users(source: Kafka) -> Sequence[str]:
             f"users are not listed: the source does not show them ({name_of(found.error_code)})"
         ]
     return [
-        f"user {each.user} needs a password here (`lacuna users add {each.user}`): the source does not show it; "
-        f"there, the user has {' and '.join(_MECHANISMS.get(info.mechanism, '?') for info in each.credential_infos)}"
+        f"user {each.user} needs a password here (`lacuna users add {each.user}`): the source does not reveal "
+        "passwords. There, the user has "
+        f"{' and '.join(_MECHANISMS.get(info.mechanism, '?') for info in each.credential_infos)}"
         for each in found.results
         if each.credential_infos
     ]

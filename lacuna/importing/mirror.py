@@ -1,7 +1,7 @@
-"""The importer: aligns topics, copies their partitions, and keeps groups in step, once or continuously.
+"""The importer: aligns topics, copies their partitions, and synchronizes groups, once or continuously.
 
-If either cluster fails, copying stops, and starts again at the ends of the partitions after a pause. An error that
-cannot resolve itself ends the import, or stops its partition, with one line that says what to do.
+If either cluster fails, the importer pauses, and then resumes at the ends of the partitions. An error that cannot
+resolve itself ends the import, or stops its partition, with a one-line message that says what to do.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _TIMEOUT_MS: Final = 30_000
 _AT_ONCE: Final = 1_000
 _TOPICS_AT_ONCE: Final = 100
 
-#: What may pass by itself: a cluster that restarts, a lease that ended, a store that is busy.
+#: Errors that may resolve themselves: a restarting cluster, an expired lease, a busy store.
 _PASSING: Final = (
     ClusterFailed,
     TargetFailed,
@@ -53,17 +53,14 @@ GAP: Final = (
     "continue there with a hole, or delete the topic here and restart its import"
 )
 BEHIND: Final = (
-    "ends at offset {} here, but at {} in the source: the source has lost records, as after an unclean leader "
-    "election. Delete the topic here and restart its import, or promote it to keep these records"
+    "ends at offset {} here, but at {} in the source: the source has lost records, as happens after an unclean "
+    "leader election. Delete the topic here and restart its import, or promote it to keep these records"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportSettings:
-    """What is copied, and how.
-
-    With `is_once`, the import ends once all offsets decided at its start have been copied.
-    """
+    """What to copy, and how. With `is_once`, the import ends once everything decided at its start is copied."""
 
     selection: Selection
     is_once: bool = False
@@ -71,7 +68,7 @@ class ImportSettings:
     accepts_gaps: bool = False
     keeps_aborted: bool = False
     bytes_per_second: int | None = None
-    #: The pause between renewals of the lease, within which an importer learns of others that share its partitions.
+    #: The interval of lease renewals, which tell an importer which others share its partitions.
     renewal_seconds: float = 3.0
 
 
@@ -82,7 +79,7 @@ class Progress:
     left: dict[str, str] = field(default_factory=dict)
 
     def report(self, source_id: str, selection: Selection) -> ImportReport:
-        """Return the report that the control plane shows about this importer."""
+        """Return the report on this importer that the control plane shows."""
         tracks = self.tracks.values()
         return ImportReport(
             source=source_id,
@@ -97,12 +94,12 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """How many offsets have been copied, counted from the start of each log at the source."""
+        """The number of offsets copied, counted from the log start of each source partition."""
         return sum(max(0, each.copied - each.log_start_offset) for each in self.tracks.values())
 
     @property
     def total(self) -> int:
-        """How many offsets are decided at the source, or were copied before the source lost them."""
+        """The number of offsets that the source has decided, including copied ones that it has since lost."""
         return sum(
             max(0, max(each.copied, each.stable_offset) - each.log_start_offset)
             for each in self.tracks.values()
@@ -110,9 +107,9 @@ class Progress:
 
 
 class Importer:
-    """An import from `source` into the cluster of `control`, `store` and the agents `target`.
+    """An import from `source` into the cluster that `control`, `store` and the agents at `target` form.
 
-    `say` receives the lines for the user. A problem with a partition or a group is reported only once.
+    `say` receives messages for the user. Each problem with a partition or group is reported once.
     """
 
     def __init__(
@@ -134,15 +131,12 @@ class Importer:
         self._workers: Sequence[int] = ()
         #: Set after each commit, and whenever a partition stops or the importers that share the partitions change.
         self._progressed = asyncio.Event()
-        #: Whether something was copied, or could have been: what fails from then on may pass.
+        #: Whether copying has begun: failures from then on may be temporary.
         self._has_begun = False
         self.progress = Progress()
 
     async def run(self) -> None:
-        """Copy until everything is copied, or indefinitely.
-
-        Raises UserError and CommandRefused if a retry cannot help.
-        """
+        """Copy once or continuously. Raises UserError and CommandRefused if a retry cannot help."""
         while True:
             try:
                 await self._session()
@@ -173,11 +167,11 @@ class Importer:
                     await self._target.close()
 
     async def _share(self, source: Kafka, target: Kafka) -> None:
-        """Copy this importer's share of the source's partitions, until everything is copied."""
+        """Copy this importer's share of the source's partitions until everything is copied."""
         self._workers = await self._target.renew(self._shown(source.cluster_id))
         if len(self._workers) > 1:
             self._tell_workers()
-            # By then, the others have let go of the partitions that are this importer's now.
+            # By then, other importers have stopped copying the partitions that now belong to this one.
             await asyncio.sleep(self._settings.renewal_seconds)
         async with asyncio.TaskGroup() as group:
             keeping = group.create_task(self._keep_lease(source.cluster_id))
@@ -204,8 +198,7 @@ class Importer:
     def _shown(self, source_id: str) -> ImportReport | None:
         """Return the report that makes other importers leave partitions to this one.
 
-        An import that ends by itself must not end before other importers are done, so it copies everything and reports
-        nothing.
+        A one-time import returns none, and copies every partition itself, because it must not end before the others do.
         """
         if self._settings.is_once:
             return None
@@ -217,10 +210,7 @@ class Importer:
         self._tell(f"{others} the partitions from now on", once=False)
 
     async def _copy(self, source: Kafka, target: Kafka) -> bool:
-        """Copy until everything is copied, or until the partitions are redistributed.
-
-        Return whether they are being redistributed.
-        """
+        """Copy until everything is copied (return False) or partitions are redistributed (return True)."""
         workers = self._workers
         topics = Topics(source, target, self._settings.selection)
         aligned = await topics.align()
@@ -256,7 +246,7 @@ class Importer:
         return False
 
     async def _until_done(self, workers: Sequence[int]) -> None:
-        """Wait until all offsets decided at the start are copied or the importers change. Report stopped partitions."""
+        """Wait until everything decided at the start is copied or the importers change. Reports stopped partitions."""
         goals = {place: each.stable_offset for place, each in self.progress.tracks.items()}
         while self._workers == workers and not (self._settings.is_once and self._is_done(goals)):
             await self._progressed.wait()
@@ -299,7 +289,6 @@ class Importer:
         following: Following,
         workers: Sequence[int],
     ) -> None:
-        """Add topics and partitions that appear, stop those that are deleted, and follow changes of leaders."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(following.moved.wait(), _ALIGN_SECONDS)
@@ -320,7 +309,7 @@ class Importer:
     async def _add_tracks(
         self, source: Kafka, following: Following, aligned: Aligned, workers: Sequence[int]
     ) -> None:
-        """Start to copy those of this importer's partitions that are not being copied yet, each at its end."""
+        """Start copying this importer's other partitions, each from the end of its copy."""
         tracks = self.progress.tracks
         new: dict[Place, Track] = {}
         for name, mirror in aligned.mirrors.items():
@@ -336,21 +325,18 @@ class Importer:
         states: list[PartitionState] = []
         for some in in_parts([each.key for each in new.values()], _AT_ONCE):
             states += await self._target.ends(some)
-        # Asked after the ends of the copies, which another importer may just have moved.
+        # Requested after the ends of the copies, which a different importer may just have moved.
         starts = await source.offsets(new, EARLIEST, READ_UNCOMMITTED)
         ends = await source.offsets(new, LATEST, READ_COMMITTED)
         for (place, track), state in zip(new.items(), states, strict=True):
             if state.error_code or place not in starts or place not in ends:
-                continue  # one of the two has just gone: the next round says so
+                continue  # one of the two has just disappeared, which the next round reports
             self._begin(track, state, starts[place], ends[place])
             tracks[place] = track
             following.add(track)
 
     async def _drop(self, target: Kafka) -> None:
-        """Delete from the copy the records that the source has deleted.
-
-        Topics that are only compacted keep their log start.
-        """
+        """Delete records that the source has deleted. Topics that are only compacted keep their log start."""
         dropped: dict[str, list[wire.DeleteRecordsPartition]] = {}
         for track in self.progress.tracks.values():
             start = min(track.log_start_offset, track.copied)
@@ -368,7 +354,7 @@ class Importer:
             )
 
     def _begin(self, track: Track, state: PartitionState, start: int, end: int) -> None:
-        """Set the position of a partition, or stop the partition if copying cannot continue at its end."""
+        """Set the position of a partition, or stop the partition if its copy cannot be continued."""
         track.position = track.queued = track.copied = state.high_watermark
         track.next_epoch = state.next_epoch
         track.stable_offset, track.log_start_offset = end, start
@@ -386,14 +372,14 @@ class Importer:
 
 
 def _end_if_cancelled(failed: BaseException) -> None:
-    """Raise CancelledError if this task was cancelled, since a task group raises the errors of its tasks instead."""
+    """Raise CancelledError if this task was cancelled: a task group would raise its tasks' errors instead."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError from failed
 
 
 def _first(error: BaseException) -> BaseException:
-    """Return the error that ended a session. From a group, it is one that a retry cannot resolve, or else the first."""
+    """Return the error that ended a session. In a group, an error that a retry cannot resolve takes precedence."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     errors = [_first(each) for each in error.exceptions]

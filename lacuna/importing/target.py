@@ -1,7 +1,7 @@
-"""The copy: where each partition ends, and the segments that are appended to it.
+"""Appends segments to the copy's partitions, and reads where the partitions end.
 
-An importer is a job with a lease. It writes objects under the lease, and commits them in order with ImportSegment. The
-end of a partition is the position at which copying continues, so no other state is needed.
+An importer is a job with a lease. It writes objects under the lease, and commits them in order with ImportSegment.
+Copying resumes at the end of each partition, so no other state is needed.
 """
 
 import asyncio
@@ -42,20 +42,20 @@ from lacuna.importing.batches import Copy
 from lacuna.logstore.objects import ObjectStore
 from lacuna.logstore.segments import SegmentId, SliceInput, WrittenSlice, segment_key, write_segment
 
-#: How long the lease lasts without a renewal, after which other importers copy its partitions.
+#: How long the lease lasts without renewal, before other importers take over the partitions.
 _LEASE_MS: Final = 15_000
 
 
 class TargetFailed(UserError):
-    """The target could not accept a segment. A retry from the ends of its partitions may succeed."""
+    """The target did not accept a segment. A retry from the ends of its partitions may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The continuation of a partition: its batches in [first_offset, end_offset), with holes between them.
+    """Batches to append to a partition, which fill [first_offset, end_offset) except for holes.
 
-    `source` is the topic that the partition mirrors. `next_epoch` is one more than the leader epoch that its last batch
-    has in the source.
+    `source` is the topic that the partition mirrors. `next_epoch` is the leader epoch of the last batch at the source,
+    plus one.
     """
 
     key: PartitionKey
@@ -67,7 +67,7 @@ class Stretch:
 
 
 class Target:
-    """The cluster of the copy, with a lease. `open` must be called first, and `close` last."""
+    """The cluster that receives the copy. Call `open`, which takes a lease, first, and `close` last."""
 
     def __init__(self, control: ControlClient, store: ObjectStore) -> None:
         self._control = control
@@ -84,30 +84,31 @@ class Target:
         self._sequence = 0
 
     async def close(self) -> None:
-        """End the lease, so that objects that were written but not committed are collected."""
+        """End the lease, so that uncommitted objects are collected."""
         release = ReleaseLease(lease_id=self._lease_id)
         await self._control.call(Command(release_lease=release))
 
     async def renew(self, report: ImportReport | None) -> Sequence[int]:
         """Renew the lease, and return the leases of all importers that share the partitions.
 
-        Without a report, returns only its own lease. Raises TargetFailed if the lease has ended.
+        Without a report, this importer shares nothing, and its own lease is returned. Raises TargetFailed if the lease
+        has ended.
         """
         command = Command(renew_lease=RenewLease(lease_id=self._lease_id, import_report=report))
         renewed = (await self._control.call(command)).lease_renewed
         if renewed.error_code:
-            raise TargetFailed("the importer's lease has ended, as it does after a long pause")
+            raise TargetFailed("the importer's lease has expired, as happens after a long pause")
         return list(renewed.workers) or [self._lease_id]
 
     def owns(self, key: PartitionKey, workers: Sequence[int]) -> bool:
-        """Whether, of the importers with these leases, this one copies a partition.
+        """Whether this importer, rather than one of the other `workers`, copies a partition.
 
-        A partition changes its importer only if that importer ends, or if a new one takes the partition.
+        When an importer starts or ends, only the partitions that it takes or leaves change hands.
         """
         topic_id, index = key
 
         def weight(worker: int) -> bytes:
-            # A checksum would not do: those of two names differ by the same bits for every partition.
+            # Not a checksum: for two importers, it would differ in the same bits for every partition.
             return blake2b(b"%d %d" % (worker, index) + topic_id, digest_size=8).digest()
 
         return max(workers, key=weight) == self._lease_id
@@ -118,10 +119,7 @@ class Target:
         return list((await self._control.call(command)).partitions_read.partitions)
 
     async def put(self, stretches: Sequence[Stretch]) -> ImportSegment:
-        """Write the stretches as one object, and return the command that commits it.
-
-        If there are only holes, write no object.
-        """
+        """Write the stretches as one object, unless they are all holes, and return the command that commits them."""
         self._sequence += 1
         segment_id = SegmentId(self._lease_id, self._sequence)
         return await asyncio.to_thread(self._put, segment_id, stretches)
@@ -147,7 +145,7 @@ class Target:
         return command
 
     async def commit(self, command: ImportSegment) -> list[int]:
-        """Append the segment's slices, and return the error code of each. Raises TargetFailed."""
+        """Commit a segment, and return an error code for each of its slices. Raises TargetFailed."""
         reply = await self._control.call(Command(import_segment=command))
         committed = reply.segment_committed
         if committed.error_code:
@@ -169,7 +167,7 @@ def _slice(stretch: Stretch, extents: bytes) -> ImportedSlice:
 
 
 def _extents(segment_id: SegmentId, copies: Sequence[Copy], written: WrittenSlice) -> bytes:
-    """Return the rows of the extents: runs of batches with the same flags, of at most 1 MiB or one batch."""
+    """Return the extent rows: runs of batches with equal flags, each up to 1 MiB or a single batch."""
     starts = [0]
     size = 0
     for index, (copy, batch_size) in enumerate(zip(copies, written.batch_sizes, strict=True)):

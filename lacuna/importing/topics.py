@@ -1,4 +1,4 @@
-"""The topics of the copy: mirrors of the source's topics, with the same number of partitions and the same configs."""
+"""Keeps the target's mirrors aligned with the source's topics: the same number of partitions, and the same configs."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ from lacuna.wire.messages.topics import (
 )
 
 _TOPIC: Final = 2
-#: DescribeConfigs says by this number that a config was set on the topic itself.
+#: The config source that DescribeConfigs returns for a config set on the topic itself.
 _ON_TOPIC: Final = 1
 _TIMEOUT_MS: Final = 30_000
 _AT_ONCE: Final = 100
@@ -47,25 +47,25 @@ _NO_EFFECT: Final = "No effect"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Selects topics by shell patterns. Without `wanted`, all topics are selected."""
+    """Selects topics by shell patterns; an empty `wanted` selects all."""
 
     wanted: Sequence[str] = ()
     left_out: Sequence[str] = ()
 
     def has(self, name: str) -> bool:
-        """Whether a topic is selected. Kafka's internal topics are never selected."""
+        """Whether a topic is selected. Kafka's internal topics never are."""
         if name in KAFKAS_OWN or any(fnmatchcase(name, each) for each in self.left_out):
             return False
         return not self.wanted or any(fnmatchcase(name, each) for each in self.wanted)
 
     def __str__(self) -> str:
-        """Return a text that is equal for equal selections: the patterns, with `!` before those that exclude topics."""
+        """Return the patterns, sorted, with `!` before excluding ones. Equal selections return equal strings."""
         return " ".join([*sorted(self.wanted), *(f"!{each}" for each in sorted(self.left_out))])
 
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """A topic of the source, and its copy. `link` is the copy's mirror.source."""
+    """A source topic and its copy, whose mirror.source is `link`."""
 
     there: TopicThere
     here: TopicThere
@@ -74,7 +74,7 @@ class Mirror:
 
 @dataclass(slots=True)
 class Aligned:
-    """The mirrors, the reasons why other topics are not copied (both by name), and messages for the user."""
+    """The mirrors by name, the reason for each topic that is not copied, and messages for the user."""
 
     mirrors: dict[str, Mirror] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ Configs = Mapping[str, wire.DescribeConfigsResourceResult]
 
 
 class Topics:
-    """Aligns the topics of the target with those of the source. Every call may be repeated."""
+    """Aligns the target's topics with the source's. Every call may be repeated."""
 
     def __init__(self, source: Kafka, target: Kafka, selection: Selection) -> None:
         self._source = source
@@ -93,10 +93,10 @@ class Topics:
         self._selection = selection
 
     async def align(self) -> Aligned:
-        """Create and alter topics in the target until they match the source's. Raises ClusterFailed, ClusterRefused."""
+        """Create and alter topics in the target to match the source. Raises ClusterFailed, ClusterRefused."""
         if self._source.cluster_id == self._target.cluster_id:
             raise ClusterRefused(
-                "the source is this cluster itself: name the cluster to copy from with --from"
+                "the source is this same cluster: specify the cluster to copy from with --from"
             )
         there = await self._source.topics()
         here = await self._target.topics()
@@ -125,10 +125,10 @@ class Topics:
 
     def _why_not(self, link: str) -> str:
         if not link:
-            return "exists here but is not a mirror: it was promoted or created by others, so it is left alone"
+            return "exists here but is not a mirror: it was promoted, or not created by an import, so it is left alone"
         if link.startswith(f"{self._source.cluster_id}/"):
             return RECREATED
-        return f"exists here as a mirror of another topic ({link}), so it is left alone"
+        return f"exists here as a mirror of a different topic ({link}), so it is left alone"
 
     async def _create(
         self, missing: Sequence[TopicThere], configs: Mapping[str, Configs], aligned: Aligned
@@ -160,7 +160,6 @@ class Topics:
         configs_here: Mapping[str, Configs],
         aligned: Aligned,
     ) -> None:
-        """Add the partitions and alter the configs in which mirrors differ from their source."""
         changes = []
         for name, topic in wanted.items():
             if name not in here or name in aligned.left:
@@ -171,7 +170,7 @@ class Topics:
             if altered:
                 changes.append(wire.AlterConfigsResource(_TOPIC, name, altered))
         async for name, why in _refused(self._target, changes):
-            aligned.notes.append(f"{name}: its configs stay as they are: {why}")
+            aligned.notes.append(f"{name}: its configs were not changed: {why}")
 
     async def _add_partitions(self, name: str, count: int, aligned: Aligned) -> None:
         request = CreatePartitionsRequest([CreatePartitionsTopic(name, count, None)], _TIMEOUT_MS)
@@ -185,7 +184,7 @@ class Topics:
 
 
 async def topic_configs(cluster: Kafka, names: Sequence[str]) -> dict[str, Configs]:
-    """Return the configs of topics, by topic and name, without deleted topics. Raises ClusterRefused."""
+    """Return the configs of topics that exist, by topic and config name. Raises ClusterRefused."""
     found: dict[str, Configs] = {}
     for some in in_parts(names, _AT_ONCE):
         request = wire.DescribeConfigsRequest(
@@ -207,14 +206,14 @@ async def topic_configs(cluster: Kafka, names: Sequence[str]) -> dict[str, Confi
 
 
 async def links_of(cluster: Kafka) -> dict[str, str]:
-    """Return the mirror.source of each mirror of a cluster, by name."""
+    """Return the mirror.source of each mirror in a cluster, by topic name."""
     topics = await cluster.topics()
     configs = await topic_configs(cluster, list(topics))
     return {name: link for name, each in configs.items() if (link := _link(each))}
 
 
 async def promote(cluster: Kafka, names: Sequence[str]) -> None:
-    """Let topics accept records from producers. Raises ClusterRefused."""
+    """Let producers write to mirrors. Raises ClusterRefused."""
     change = [wire.AlterableConfig(MIRROR_SOURCE, DELETE, None)]
     changes = [wire.AlterConfigsResource(_TOPIC, name, change) for name in names]
     async for name, why in _refused(cluster, changes):
@@ -224,7 +223,7 @@ async def promote(cluster: Kafka, names: Sequence[str]) -> None:
 async def _refused(
     cluster: Kafka, changes: Sequence[wire.AlterConfigsResource]
 ) -> AsyncIterator[tuple[str, str]]:
-    """Alter configs, and yield each topic whose change was refused, with the reason."""
+    """Alter configs, and yield each topic that rejected a change, with the reason."""
     for some in in_parts(changes, _AT_ONCE):
         answer = await cluster.ask(
             wire.INCREMENTAL_ALTER_CONFIGS_REQUEST,
@@ -238,9 +237,9 @@ async def _refused(
 
 
 def translate(configs: Configs) -> tuple[dict[str, str], list[str]]:
-    """Return the configs to set on a copy, and notes about those that have no meaning or no effect in Lacuna.
+    """Return the configs to set on a copy, and notes on those that have no effect, or no equivalent, in Lacuna.
 
-    A value that the source's brokers give to all topics is also set, if it is not the default in Lacuna.
+    A value that the source's brokers set for all topics is included unless it is Lacuna's default.
     """
     values: dict[str, str] = {}
     without_effect, unknown = [], []
@@ -261,14 +260,13 @@ def translate(configs: Configs) -> tuple[dict[str, str], list[str]]:
         without_effect += [] if has_effect else [name]
     notes = []
     if unknown:
-        notes.append(f"not copied, since it means nothing here: {', '.join(unknown)}")
+        notes.append(f"not copied, because Lacuna has no equivalent: {', '.join(unknown)}")
     if without_effect:
-        notes.append(f"copied, but without effect here: {', '.join(without_effect)}")
+        notes.append(f"copied, but has no effect here: {', '.join(without_effect)}")
     return values, notes
 
 
 def _changes(there: Configs, here: Configs) -> Iterator[wire.AlterableConfig]:
-    """Yield the changes that make the configs of a mirror those of its source."""
     wanted, _ = translate(there)
     own = {name: each.value for name, each in here.items() if each.config_source == _ON_TOPIC}
     for name, value in wanted.items():

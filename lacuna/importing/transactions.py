@@ -1,4 +1,4 @@
-"""The transactions of a source: those of its transactional ids, and hanging ones."""
+"""Lists a source's transactional ids and hanging transactions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ _LONGEST_MS: Final = 15 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class SourceTransaction:
-    """A transactional id of the source. Without a transaction, `started_ms` is -1 and `partitions` is empty."""
+    """A transactional id at the source. Without an open transaction, `started_ms` is -1 and `partitions` is empty."""
 
     transactional_id: str
     state: str
@@ -24,11 +24,11 @@ class SourceTransaction:
 
 
 async def source_transactions(source: Kafka) -> list[SourceTransaction]:
-    """Return the transactional ids of a source, by name. Kafka before 3.0 lists none."""
+    """Return the source's transactional ids, by name. Kafka before 3.0 lists none."""
     found: list[SourceTransaction] = []
     if not source.knows(wire.LIST_TRANSACTIONS_REQUEST):
         return found
-    await source.topics()  # names the brokers
+    await source.topics()  # fetches the list of brokers
     for node in source.nodes:
         broker = await source.broker(node)
         listed = await broker.ask(
@@ -56,7 +56,7 @@ async def source_transactions(source: Kafka) -> list[SourceTransaction]:
                     [(of.topic, index) for of in each.topics for index in of.partitions],
                 )
                 for each in described.transaction_states
-                if not each.error_code  # it has moved or gone since
+                if not each.error_code  # it has moved or ended since then
             ]
     return sorted(found, key=lambda each: each.transactional_id)
 
@@ -87,11 +87,11 @@ class HangingTransaction:
 async def hanging_transactions(
     source: Kafka, places: Iterable[Place], now_ms: int, longest_ms: int = _LONGEST_MS
 ) -> list[HangingTransaction]:
-    """Return the transactions that seem to hang in partitions, by partition. Kafka before 3.0 reports none.
+    """Return the transactions that seem to hang, by partition. Kafka before 3.0 reports none.
 
-    It may happen that no coordinator lists an ordinary transaction either: while coordinators move, or if this user may
-    not describe its transactional id. A transaction is therefore returned only once it has been idle for longer than
-    `longest_ms`, the longest time that an ordinary transaction may last.
+    Coordinators may also omit an ordinary transaction, while they move or if this user may not describe its
+    transactional id. A transaction is therefore returned only if it has been idle for more than `longest_ms`, the
+    longest that an ordinary transaction may last.
     """
     if not source.knows(wire.LIST_TRANSACTIONS_REQUEST):
         return []
@@ -108,7 +108,7 @@ async def hanging_transactions(
         for place in each.partitions
     }
     suspects = [each for each in idle if (each.producer_id, each.place) not in known]
-    # One that has ended meanwhile is listed by no coordinator either.
+    # No coordinator lists a transaction that has ended in the meantime, either.
     still = await _open_in(source, {each.place for each in suspects}, now_ms)
     return sorted(set(suspects) & set(still))
 
@@ -136,7 +136,7 @@ async def _open_in(source: Kafka, places: Iterable[Place], now_ms: int) -> list[
             )
             for topic in answer.topics
             for each in topic.partitions
-            if not each.error_code  # its leader moves, or the topic has gone
+            if not each.error_code  # the leader is moving, or the topic was deleted
             for producer in each.active_producers
             if producer.current_txn_start_offset >= 0
         ]

@@ -1,10 +1,10 @@
-"""Compares a copy with its source, record by record, under both isolation levels.
+"""Compares a copy with its source, record by record, at both isolation levels.
 
-Both sides are read as a consumer reads them. Stretches of equal length are compared using a checksum of their offsets,
-keys, values, headers and timestamps, regardless of the batches and codecs in which they are stored; only stretches that
-differ are compared record by record. In a copy, a read_uncommitted consumer gets the same records as a read_committed
-one, because the copy has no records that the source has aborted or not decided. If aborted records are kept, both sides
-are read with the same isolation level.
+Both sides are read as a consumer reads them. They are compared in stretches of equal length, by a checksum of offsets,
+keys, values, headers and timestamps, whatever batches and codecs the records are stored in. Only stretches that differ
+are compared record by record. Unless aborted records are kept, the copy lacks everything that the source has aborted or
+not decided, so even its read_uncommitted consumers must see what a read_committed consumer sees at the source.
+Otherwise, both sides are read at the same isolation level.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -39,31 +39,29 @@ _ISOLATION: Final = {READ_COMMITTED: "read_committed", READ_UNCOMMITTED: "read_u
 _BY_NAME_VERSION: Final = 12
 _WAIT_MS: Final = 500
 _FETCH_BYTES: Final = 8 << 20
-#: The most records of a batch that are in memory as objects.
+#: The maximum number of a batch's records that are in memory as objects.
 _GROUP: Final = 4_096
-#: The offsets of a stretch.
+#: The number of offsets in a stretch.
 _STRETCH: Final = 4_096
 _DIGEST_BYTES: Final = 16
 _LONGEST_SHOWN: Final = 60
-#: Of a record: its offset, its timestamp, and how many sizes follow; then each size, -1 for null.
+#: For a record: its offset, its timestamp, and the number of sizes that follow; then each size, -1 for null.
 _NUMBERS: Final = Struct(">qqi")
 _SIZE: Final = Struct(">i")
-#: How many answers in a row may bring nothing although there is more to come.
+#: How many responses in a row may be empty although more records are due.
 _MOST_EMPTY: Final = 60
 
 
 class Span(NamedTuple):
-    """The offsets of a partition to compare: [first_offset, end_offset)."""
-
     first_offset: int
     end_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The comparison of a partition: the span, the number of records, and the first difference, or "" if there is none.
+    """The result of comparing a partition, or groups if `place` is None.
 
-    For a difference between groups, `place` is None.
+    `difference` describes the first difference, and is empty if there is none.
     """
 
     place: Place | None
@@ -73,12 +71,12 @@ class Compared:
 
     @property
     def is_partition(self) -> bool:
-        """Whether a partition was compared, rather than a group."""
+        """Whether this is the result for a partition rather than for groups."""
         return self.place is not None
 
 
 class Verifier:
-    """Compares the partitions of mirrors, or of topics that were mirrors."""
+    """Compares the partitions of mirrors, including promoted ones."""
 
     def __init__(self, source: Kafka, target: Kafka, *, keeps_aborted: bool) -> None:
         self._clusters = (source, target)
@@ -90,7 +88,7 @@ class Verifier:
             await broker.close()
 
     async def spans(self, places: Sequence[Place]) -> dict[Place, Span]:
-        """Return the offsets of each partition that both clusters have, up to the last stable offset."""
+        """Return the offsets to compare, up to the last stable offset, for each partition that both clusters have."""
         source, target = self._clusters
         starts = [
             await each.offsets(places, EARLIEST, READ_UNCOMMITTED) for each in (source, target)
@@ -103,10 +101,10 @@ class Verifier:
         }
 
     async def lost(self, places: Sequence[Place]) -> dict[Place, str]:
-        """Return a message for each mirror that ends after its source, which means that the source has lost records."""
+        """Return a message for each mirror that extends beyond its source, which must have lost records."""
         source, target = self._clusters
         here = await target.offsets(places, LATEST, READ_UNCOMMITTED)
-        # The source last: by now it has all that was copied.
+        # The source last, so that it has everything that was copied.
         there = await source.offsets(places, LATEST, READ_UNCOMMITTED)
         return {
             place: f"{show(place)}: the copy ends at offset {end} and the source at {there[place]}: "
@@ -116,11 +114,7 @@ class Verifier:
         }
 
     async def compare(self, place: Place, span: Span, *, is_compacted: bool) -> Compared:
-        """Compare a partition under both isolation levels.
-
-        A source that compacts a topic also removes its aborted records, so aborted records are not compared in that
-        topic.
-        """
+        """Compare a partition at both isolation levels, except for aborted records in a compacted topic."""
         source, target = self._clusters
         records = 0
         for isolation, level in _ISOLATION.items():
@@ -152,8 +146,6 @@ class Verifier:
 
 
 class _Side:
-    """Reads a partition of one cluster in order of offset."""
-
     def __init__(self, broker: Broker, place: Place, span: Span, isolation: int) -> None:
         self._broker = broker
         self._place = place
@@ -166,7 +158,7 @@ class _Side:
         self._groups: Iterator[list[Record]] = iter(())
 
     async def until(self, end_offset: int) -> list[Record]:
-        """Return the records below an offset that have not been returned before."""
+        """Return the records below `end_offset` that no earlier call has returned."""
         taken: list[Record] = []
         while True:
             index = next(
@@ -182,7 +174,6 @@ class _Side:
                 return taken
 
     def _next_group(self) -> bool:
-        """Decode more of the fetched records. Return whether there were any."""
         group = next(self._groups, None)
         while group is None and self._batches:
             self._groups = self._batches.pop(0).record_groups(_GROUP)
@@ -204,7 +195,7 @@ class _Side:
         self._empty = self._empty + 1 if arrived.end_offset == self._position else 0
         if self._empty > _MOST_EMPTY:
             raise ClusterFailed(
-                f"{show(self._place)} ends at offset {self._position} for consumers: try again"
+                f"consumers cannot read {show(self._place)} beyond offset {self._position}: try again"
             )
         self._position = arrived.end_offset
         self._batches = [next(read_batches(each.data, verify=False)) for each in arrived.copies]
@@ -229,8 +220,8 @@ class _Side:
         code = answer.error_code or data.error_code
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise UserError(
-                f"{show(self._place)}: the records at offset {self._position} were deleted while they were compared: "
-                "compare again"
+                f"{show(self._place)}: the records at offset {self._position} were deleted during the "
+                "comparison: compare again"
             )
         if code:
             raise ClusterFailed(f"{show(self._place)} cannot be read: {name_of(code)}")
@@ -238,7 +229,7 @@ class _Side:
 
 
 def _digest(records: Sequence[Record]) -> bytes:
-    """Return a checksum of everything that a consumer sees of the records."""
+    """Return a checksum of everything in the records that a consumer can see."""
     digest = blake2b(digest_size=_DIGEST_BYTES)
     for each in records:
         texts = (each.key, each.value, *(text for header in each.headers for text in header))
@@ -250,7 +241,7 @@ def _digest(records: Sequence[Record]) -> bytes:
 
 
 class Comparison:
-    """Compares records of a source and a copy, stretch by stretch, until they differ."""
+    """Compares the records of a source and its copy, stretch by stretch, up to the first difference."""
 
     def __init__(self) -> None:
         self.records = 0
@@ -262,7 +253,6 @@ class Comparison:
             self.difference = self._first_difference(there, here)
 
     def end(self) -> str:
-        """Return the first difference, or "" if there is none."""
         return self.difference
 
     def _first_difference(self, there: Sequence[Record], here: Sequence[Record]) -> str:
@@ -277,14 +267,14 @@ class Comparison:
 
 
 class CompactedComparison(Comparison):
-    """The same for a compacted topic, which each side compacts at a different time.
+    """Compares a compacted topic, although source and copy were compacted at different times.
 
-    A record may be missing on one side if that side has a later record with its key. A tombstone may be missing.
+    A side may lack a record if it has a later record with the same key. Tombstones may be missing.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        #: By side: the newest missing offset of each key that still waits for a later record.
+        #: By side: the newest missing offset of each key for which a later record has not yet been found.
         self._missing: dict[str, dict[bytes | None, int]] = {_THERE: {}, _HERE: {}}
 
     def add(self, there: Sequence[Record], here: Sequence[Record]) -> None:
@@ -316,7 +306,7 @@ _HERE: Final = "the copy"
 
 
 def _difference(there: Record, here: Record) -> str:
-    """Return how two records at one offset differ, or "" if they are equal."""
+    """Describe how two records with the same offset differ, or return "" if they are equal."""
     for name in ("timestamp", "key", "value", "headers"):
         left, right = getattr(there, name), getattr(here, name)
         if left != right:
@@ -330,7 +320,7 @@ def _show(value: object) -> str:
 
 
 async def compare_groups(source: Kafka, target: Kafka, places: Mapping[Place, Span]) -> list[str]:
-    """Return the differences between the offsets that groups have committed in these partitions."""
+    """Describe each difference between the offsets that groups have committed in these partitions."""
     there, here = await committed_offsets(source), await committed_offsets(target)
     found = []
     for group_id, offsets in there.items():
@@ -341,7 +331,7 @@ async def compare_groups(source: Kafka, target: Kafka, places: Mapping[Place, Sp
             if copy is None or copy.offset != each.offset:
                 shown = "none" if copy is None else str(copy.offset)
                 found.append(
-                    f"group {group_id}: its committed offset of {show(place)} is {each.offset} in the source, and "
+                    f"group {group_id}: its committed offset for {show(place)} is {each.offset} in the source, and "
                     f"{shown} here"
                 )
     return found
@@ -350,10 +340,10 @@ async def compare_groups(source: Kafka, target: Kafka, places: Mapping[Place, Sp
 async def compare_mirrors(
     source: Kafka, target: Kafka, selection: Selection, *, keeps_aborted: bool = False
 ) -> AsyncIterator[Compared]:
-    """Compare the selected topics with their source and, after that, the offsets of groups.
+    """Compare the selected topics, and then groups' committed offsets, with the source.
 
-    Without a selection by name, the mirrors are compared; a promoted topic must be named. With `keeps_aborted`, a
-    read_uncommitted consumer must also find aborted records in the copy.
+    If no topics are named, all mirrors are compared; promoted topics must be named. With `keeps_aborted`, the copy must
+    also contain the source's aborted records.
     """
     mirrors = await mirrors_of(source, target)
     if selection.wanted:

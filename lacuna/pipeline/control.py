@@ -1,8 +1,8 @@
-"""A client of the control plane for ordinary threads, such as those of Spark's drivers and tasks.
+"""A control plane client for ordinary threads, such as those of Spark drivers and tasks.
 
-A separate thread with an event loop runs the clients of `lacuna.controlplane.client`, so that their views stay current
-while Spark works. Each process has one such loop, which is never closed, because gRPC may still have events for it
-after a client has ended.
+A background thread with an event loop runs the clients of `lacuna.controlplane.client`, so that their views stay
+current while Spark works. Each process has one such loop, which is never closed, because gRPC may deliver events to it
+even after a client has ended.
 """
 
 import asyncio
@@ -45,14 +45,14 @@ from lacuna.pipeline.stores import shared_store
 
 Result = TypeVar("Result")
 
-#: Seconds after which a control plane that does not answer is an error.
+#: Seconds after which an unresponsive control plane is an error.
 _GIVE_UP_AFTER: Final = 10.0
 #: The number of views to wait for at a time.
 _VIEWS_AT_ONCE: Final = 500
 
 
 class JobClient:
-    """A client of the control plane at a given place, and a MetadataSource. Close the client, or use `with`.
+    """A client of the control plane, and a MetadataSource. Close it, or use it in a `with` statement.
 
     The constructor and every call raise ControlPlaneUnavailable if the control plane does not answer.
     """
@@ -61,7 +61,7 @@ class JobClient:
         self._settings = settings or SessionLimits(give_up_after=_GIVE_UP_AFTER)
         self._loop = _shared_loop(os.getpid())
         self._is_open = True
-        #: The hot segments of the last readable logs. A stream's batches have many in common.
+        #: The hot segments of the last readable logs, many of which recur in the next batch of a stream.
         self._copied: frozenset[HotKey] = frozenset()
         self._client = self._run(self._open(place))
 
@@ -72,7 +72,7 @@ class JobClient:
         self.close()
 
     def close(self) -> None:
-        """Ends the session; a second call does nothing."""
+        """Ends the session. May be called twice."""
         if self._is_open:
             self._run(self._client.close())
             self._is_open = False
@@ -90,23 +90,23 @@ class JobClient:
         return self._client.cluster.whose
 
     def journal_end(self) -> JournalEnd:
-        """The current end of the journal, for comparison with segments in the store."""
+        """Returns the current end of the journal, to compare segments in the store with."""
         leases = self.call(Command(describe_leases=DescribeLeases())).leases_described
         sequences = dict(zip(leases.lease_ids, leases.last_sequences, strict=True))
         return JournalEnd(self._client.journal_position, leases.next_lease_id, sequences)
 
     def topics(self) -> Mapping[str, Topic]:
-        """The topics by name, including every change that was acknowledged before the call."""
+        """Returns the topics by name, including every change that was acknowledged before the call."""
         return self._run(self._topics())
 
     def partition_logs(self, keys: Iterable[PartitionKey]) -> list[PartitionLog]:
-        """Each log is a copy of the partition's view at one moment after the call began. The moments may differ."""
+        """Returns copies of the partitions' views, made after the call began, but not all at the same moment."""
         return self._run(self._partition_logs(list(keys)))
 
     def readable_logs(
         self, keys: Iterable[PartitionKey], store_url: str, *, is_committed: bool = True
     ) -> list[PartitionLog]:
-        """See MetadataSource. The logs must be pinned first. Also raises the errors of `with_copies`."""
+        """See MetadataSource. Pin the logs first. Also raises the errors of `with_copies`."""
         logs: list[PartitionLog] = with_copies(
             self,
             put_into(shared_store(store_url)),
@@ -118,7 +118,7 @@ class JobClient:
         return logs
 
     def await_stable(self, reached: Mapping[PartitionKey, int], seconds: float) -> None:
-        """Returns once a last stable offset exceeds that in `reached` or a partition is deleted, or after `seconds`."""
+        """Waits up to `seconds` until a last stable offset exceeds that in `reached`, or a partition is deleted."""
         self._run(self._await_stable(reached, seconds))
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:
@@ -127,12 +127,12 @@ class JobClient:
     def cut(self, keys: Sequence[PartitionKey]) -> Cut:
         if len(keys) > MOST_AT_ONCE:
             raise PipelineError(
-                f"a cut has at most {MOST_AT_ONCE} partitions, but these topics have {len(keys)}: name fewer topics"
+                f"a cut covers up to {MOST_AT_ONCE} partitions, but these topics have {len(keys)}: name fewer topics"
             )
         return self._run(read_cut(self._client, keys))
 
     def histories(self, keys: Iterable[PartitionKey]) -> list[History]:
-        """The past last stable offsets, in the order of `keys`. Raises StaleMetadataError if a topic was deleted."""
+        """Returns the histories of these partitions, in order. Raises StaleMetadataError if a topic was deleted."""
         wanted = [TopicPartition(topic_id=topic_id, partition=index) for topic_id, index in keys]
         reply = self.call(Command(read_histories=ReadPartitions(partitions=wanted)))
         found = reply.histories_read.histories
@@ -186,9 +186,9 @@ class JobClient:
                 view.remove_listener(changed.set)
 
     async def _confirm(self) -> None:
-        """Waits until the views have every change that was acknowledged before this call.
+        """Waits until the views contain every change that was acknowledged before this call.
 
-        If the session is lost in the meantime, the next one starts with the current state, so nothing is missed.
+        If the session is lost in the meantime, the next one starts from the current state, so nothing is missed.
         """
         with contextlib.suppress(ControlPlaneUnavailable):
             await confirm(self._client)
@@ -215,13 +215,13 @@ class JobClient:
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         if not self._is_open:
             work.close()
-            raise ControlPlaneUnavailable("this client of the control plane is closed")
+            raise ControlPlaneUnavailable("this control plane client is closed")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
 @cache
 def _shared_loop(process_id: int) -> asyncio.AbstractEventLoop:
-    """The event loop of this process, by process id, since a forked process does not have its parent's threads."""
+    """Returns the event loop of this process. A forked process needs a new loop, since it does not inherit threads."""
     loop = asyncio.new_event_loop()
     name = f"control-plane-{process_id}"
     threading.Thread(target=loop.run_forever, name=name, daemon=True).start()
@@ -235,7 +235,7 @@ def _deleted(topic_id: bytes) -> StaleMetadataError:
 
 
 def check(code: int, what: str) -> None:
-    """Raises PipelineError (StaleMetadataError for a stale plan) for an error code. `what` describes the attempt."""
+    """Raises PipelineError for an error code (StaleMetadataError for a stale plan). `what` says what was attempted."""
     if code == ErrorCode.NONE:
         return
     if code == ErrorCode.PLAN_STALE:

@@ -1,4 +1,4 @@
-"""Decodes checked blocks into columns of records, and turns these into Arrow's arrays and batches without copying."""
+"""Decodes checked blocks into columns of records, and wraps these as Arrow arrays and batches without copying."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from lacuna.pipeline.salvage import Lost
 
 _MAX_INT64 = (1 << 63) - 1
 _MILLISECONDS: Final = pa.timestamp("ms", "UTC")
-#: Years 1 to 9999 in ms, the times that other systems can represent. Other times become null.
+#: The years 1 to 9999 in ms: the times that other systems can represent. Others become null.
 _FIRST_MS: Final = -62_135_596_800_000
 _LAST_MS: Final = 253_402_300_799_999
 
@@ -34,7 +34,7 @@ class Bounds:
     max_timestamp: int = _MAX_INT64
 
     def after(self, offset: int) -> "Bounds":
-        """The bounds without the offsets below `offset`."""
+        """Returns the bounds without the offsets below `offset`."""
         return replace(self, first_offset=max(self.first_offset, offset))
 
 
@@ -45,10 +45,10 @@ def decode(
     bounds: Bounds,
     skip: Skip | None = None,
 ) -> Iterator[RecordColumns]:
-    """Yields the records of the blocks that are within the bounds, in the sizes that the builder returns.
+    """Yields the records within the bounds, in batches of the sizes that the builder returns.
 
     Raises DamagedDataError for a batch that cannot be decoded. If `skip` is given, it receives the error instead, and
-    the other batches are decoded.
+    decoding continues with the next batch.
     """
     for block in blocks:
         for index in range(len(block.pieces)):
@@ -95,7 +95,6 @@ def _decode_batches(
     error: DamagedDataError,
     cluster_id: str,
 ) -> Iterator[RecordColumns]:
-    """Decodes the batches of a piece one by one, and passes those that cannot be decoded to `skip`."""
     walked, piece = block.walked, block.pieces[index]
     for at in range(walked.firsts[index], walked.firsts[index + 1]):
         first = max(walked.base_offsets[at], bounds.first_offset)
@@ -135,7 +134,7 @@ def first_offset_since(
     is_committed: bool,
     skip: Skip | None = None,
 ) -> int | None:
-    """The first offset with this time (ms) or a later one, or None. The search usually reads a single extent."""
+    """Returns the first offset with this timestamp (in ms) or a later one, or None. Usually reads a single extent."""
     first, end = log.log_start_offset, log.end_offset(is_committed=is_committed)
     bounds = Bounds(first_offset=first, end_offset=end, min_timestamp=timestamp)
     for piece in log.late_pieces(first, end, timestamp, is_committed=is_committed):
@@ -148,9 +147,9 @@ def first_offset_since(
 
 
 def builder_of(names: Iterable[str], max_bytes: int, expected_bytes: int = 0) -> ColumnBuilder:
-    """A builder that decodes only the parts that the named columns need, into memory from Arrow's pool.
+    """Returns a builder that decodes only the parts that these columns need, into memory from Arrow's pool.
 
-    The pool keeps the memory for the next batch, which saves half of the CPU time.
+    The pool keeps the memory for the next batch, which halves the CPU time.
     """
     wanted = frozenset(names)
     return ColumnBuilder(
@@ -164,9 +163,9 @@ def builder_of(names: Iterable[str], max_bytes: int, expected_bytes: int = 0) ->
 
 
 class Shape:
-    """Makes record batches, with the columns of `schema`, from the records of one partition.
+    """Makes record batches with the columns of `schema` from the records of one partition.
 
-    `constants` has the value of each column that is the same for all records.
+    `constants` contains the values of columns that are the same for all records.
     """
 
     def __init__(self, schema: pa.Schema, constants: Mapping[str, pa.Scalar]) -> None:
@@ -175,13 +174,15 @@ class Shape:
         self._repeated: dict[str, pa.Array] = {}
 
     def batch(self, columns: RecordColumns) -> pa.RecordBatch:
-        """The records as an Arrow batch, which shares their memory."""
+        """Returns the records as an Arrow batch, which shares their memory."""
         arrays = [self._array(field, columns) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def times(self, columns: RecordColumns, type_: pa.DataType) -> pa.Array:
-        """The timestamps as an array of this type: null if a record has none, or one outside the years 1 to 9999."""
-        if _are_known(columns):  # casts take longer than all else in this batch but its bytes
+        """Returns the timestamps with this type. Missing ones, and those outside the years 1 to 9999, are null."""
+        if _are_known(
+            columns
+        ):  # casts would take longer than everything else in this batch except its bytes
             times = fixed(_MILLISECONDS, columns.timestamps, columns.count)
         else:
             times = known_times(columns).cast(_MILLISECONDS)
@@ -205,7 +206,7 @@ class Shape:
                 return self._constant(name, columns.count)
 
     def _constant(self, name: str, count: int) -> pa.Array:
-        """An array that repeats the value `count` times. Reuses an earlier array if it is long enough."""
+        """Returns an array that repeats the value `count` times. Reuses an earlier array if it is long enough."""
         known = self._repeated.get(name)
         if known is None or len(known) < count:
             known = self._repeated[name] = pa.repeat(self._constants[name], count)
@@ -213,13 +214,12 @@ class Shape:
 
 
 def _are_known(columns: RecordColumns) -> bool:
-    """Whether all records have timestamps that are neither before 1970 nor after the year 9999."""
     extremes = pc.min_max(fixed(pa.int64(), columns.timestamps, columns.count)).as_py()
     return bool(extremes["min"] >= 0 and extremes["max"] <= _LAST_MS)
 
 
 def known_times(columns: RecordColumns) -> pa.Array:
-    """The timestamps in ms: null if a record has none, or has one outside the years 1 to 9999."""
+    """Returns the timestamps in ms. Missing ones, and those outside the years 1 to 9999, are null."""
     times = fixed(pa.int64(), columns.timestamps, columns.count)
     if _are_known(columns):
         return times
@@ -234,10 +234,7 @@ def fixed(type_: pa.DataType, values: memoryview, count: int) -> pa.Array:
 
 
 def binary(column: BinaryColumn | None, count: int, type_: pa.DataType | None = None) -> pa.Array:
-    """A column of byte strings as an Arrow array, binary unless `type_` is given.
-
-    Without a column, all values are null.
-    """
+    """Returns byte strings as an Arrow array of `type_` (default: binary). Without a column, all values are null."""
     type_ = type_ or pa.binary()
     if column is None:
         return pa.nulls(count, type_)
@@ -247,7 +244,7 @@ def binary(column: BinaryColumn | None, count: int, type_: pa.DataType | None = 
 
 
 def headers(column: HeaderColumn | None, count: int, type_: pa.DataType) -> pa.Array:
-    """The headers as lists of (key, value). A record without headers has null, as in Spark's Kafka source."""
+    """Returns the headers as lists of (key, value). No headers are null, as in Spark's Kafka source."""
     if column is None:
         return pa.nulls(count, type_)
     list_offsets = memoryview(column.list_offsets)
@@ -261,6 +258,5 @@ def headers(column: HeaderColumn | None, count: int, type_: pa.DataType) -> pa.A
 
 
 def _not_empty(list_offsets: memoryview, count: int) -> pa.Buffer:
-    """A bitmap with one bit per list. The bit is set if the list is not empty."""
     offsets = fixed(pa.int32(), list_offsets, count + 1)
     return pc.not_equal(offsets.slice(1), offsets.slice(0, count)).buffers()[1]

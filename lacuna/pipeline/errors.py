@@ -1,45 +1,45 @@
-"""The errors of jobs. Each message is one line that says what to do. All can be pickled between processes."""
+"""The errors of jobs. Each has a one-line message that says what to do, and can be pickled."""
 
 
 class PipelineError(Exception):
-    """An error that the user who started the job can fix. The message says how."""
+    """An error that the user of a job can fix. The message says how."""
 
 
 class JobInterrupted(PipelineError):
-    """Ctrl-C interrupted the job."""
+    """The job was interrupted with Ctrl-C."""
 
 
 class DataLossError(PipelineError):
-    """Data that the job needs is gone: retention or collection deleted it."""
+    """Retention or collection has deleted data that the job needs."""
 
 
 class DamagedDataError(PipelineError):
-    """Bytes in the bucket differ from those written; the message names the object and the range."""
+    """Bytes in the bucket differ from those written. The message names the object and the range."""
 
 
 class StaleMetadataError(PipelineError):
-    """The metadata that a plan was based on has changed, so the job must plan again."""
+    """The metadata on which a plan was based has changed, so the job must plan again."""
 
 
 class WriterFencedError(PipelineError):
-    """A later driver has taken over, so this one is obsolete, and nothing from its write was committed."""
+    """A later driver has taken over from this one, whose write was not committed at all."""
 
 
 class OutcomeUnknownError(PipelineError):
-    """The final reply to a commit was lost for good. Either everything was committed, or nothing was."""
+    """The final reply to a commit has been lost for good. Either everything was committed, or nothing was."""
 
 
 class DestinationError(PipelineError):
-    """The destination is missing, cannot be written to, or holds other data."""
+    """The destination is missing, cannot be written to, or contains other data."""
 
 
 class NameTakenError(DestinationError):
-    """The object to create already exists, because another export was faster."""
+    """The object to create already exists: another export was faster."""
 
 
 class ExportRunningError(PipelineError):
-    """Another export of the same topic to the same destination is under way."""
+    """Another export of the same topic to the same destination is in progress."""
 
 
 class UndecodableRecordError(PipelineError):
-    """A key or value does not match its schema; the message names the topic, partition and offset."""
+    """A key or value does not match its schema. The message names the topic, partition and offset."""

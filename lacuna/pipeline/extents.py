@@ -12,10 +12,10 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLog:
-    """The metadata of one partition at one version: its bounds, extents and dead ranges. It must not be modified.
+    """One version of a partition's metadata: its bounds, extents and dead ranges. Must not be modified.
 
-    The first extent begins at or below the larger of the log start offset and `vacated_to`. No live record was lost
-    between these two offsets.
+    No live record was lost between the log start offset and `vacated_to`; the first extent begins at or below the
+    larger of the two.
     """
 
     topic: str
@@ -30,7 +30,7 @@ class PartitionLog:
     vacated_to: int = 0
     #: Past last stable offsets; only in metadata from the bucket.
     history: History | None = None
-    #: Where the cut of all topics ends; only in metadata from the bucket.
+    #: The end in the cut of all topics; only in metadata from the bucket.
     cut: int | None = None
 
     @property
@@ -38,13 +38,13 @@ class PartitionLog:
         return self.topic_id, self.partition
 
     def end_offset(self, *, is_committed: bool) -> int:
-        """The offset where a reader stops: the last stable offset if `is_committed`, else the high watermark (S13)."""
+        """Returns where a reader stops: the last stable offset if `is_committed`, else the high watermark (S13)."""
         return self.last_stable_offset if is_committed else self.high_watermark
 
     def pieces(
         self, first_offset: int, end_offset: int, *, is_committed: bool = True
     ) -> Iterator[Piece]:
-        """The pieces that overlap the offsets from `first_offset` to `end_offset` (exclusive), in order of offset.
+        """Yields the pieces that overlap the offsets [first_offset, end_offset), in offset order.
 
         With `is_committed`, aborted records are omitted (S14), and `end_offset` must not exceed the last stable offset.
         """
@@ -54,14 +54,14 @@ class PartitionLog:
     def slices(
         self, first_offset: int, end_offset: int, *, is_committed: bool
     ) -> Iterator[tuple[int, int]]:
-        """Ranges (start, stop) of indexes of the extents that `pieces` yields; dead ranges are skipped (S18)."""
+        """Yields the index ranges [start, stop) of the extents that `pieces` yields, without dead ranges (S18)."""
         start, stop = self._indexes(first_offset, end_offset)
         return live_slices(self.extents, self.dead if is_committed else None, start, stop)
 
     def late_pieces(
         self, first_offset: int, end_offset: int, timestamp: int, *, is_committed: bool
     ) -> Iterator[Piece]:
-        """The pieces in the range that may hold a record with a timestamp of at least `timestamp` (ms), in order."""
+        """Yields the pieces that may hold a record from `timestamp` (in ms) or later, in offset order."""
         start, stop = self._indexes(first_offset, end_offset)
         dead = self.dead if is_committed else None
         for index in late_extents(self.extents, dead, start, stop, timestamp):

@@ -1,4 +1,4 @@
-"""`lacuna.follow`: yields records of topics as Arrow as they are committed, in whole transactions (docs/arrow.md)."""
+"""`lacuna.follow`: yields records as Arrow as they are committed, in whole transactions (docs/arrow.md)."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,7 +29,7 @@ from lacuna.pipeline.reading import (
 )
 from lacuna.pipeline.record_batches import Span
 
-#: Seconds after which new partitions are looked for, if no record arrives.
+#: Seconds without a new record after which to look for new partitions.
 _LONGEST_WAIT: Final = 30.0
 
 
@@ -37,9 +37,9 @@ _LONGEST_WAIT: Final = 30.0
 class Step:
     """The records committed since the previous step, from whole transactions or outside any transaction.
 
-    The records must be read before the next step is requested. Anything that accepts an Arrow C stream accepts a step,
-    for example `pyarrow.table(step)` or `polars.DataFrame(step)`. To continue after this step later, store `end` with
-    the result, and pass it as `start`.
+    They must be read before the next step is requested. A step can be passed to anything that accepts an Arrow C
+    stream, such as `pyarrow.table(step)` or `polars.DataFrame(step)`. To continue after this step later, store `end`
+    together with your results, and pass it as `start`.
     """
 
     reader: pa.RecordBatchReader
@@ -69,28 +69,26 @@ def follow(
     encryption_keys: str | None = None,
     tls: Mapping[str, str | None] | None = None,
 ) -> Iterator[Step]:
-    """Reads the committed records of topics, and continues indefinitely with new ones. Yields steps.
+    """Yields the committed records of topics, and continues indefinitely with new ones, in steps.
 
-    Each step ends where no transaction is split, across all topics and partitions that are followed. An open
-    transaction can hold steps back, but no longer than its timeout. Steps are at least `every` seconds apart. Arguments
-    and errors are those of `lacuna.read`. If the control plane is unreachable, `follow` waits up to two minutes for it.
-    If only the bucket is given, each step has the records that a newer metadata snapshot adds.
+    No step splits a transaction, across all partitions and topics that are followed. An open transaction can delay
+    steps, but no longer than its timeout. Steps are at least `every` seconds apart. Arguments and errors are those of
+    `lacuna.read`. If the control plane is unreachable, `follow` waits up to two minutes for it. If only the bucket is
+    given, each step contains the records that a newer metadata snapshot adds.
     """
     query = Query.of(topics, start=start, columns=columns, partitions=partitions, headers=headers)
     if every <= 0:
-        raise PipelineError(f"every={every}: write a number of seconds above 0")
+        raise PipelineError(f"every={every}: specify a number of seconds above 0")
     source = Source.of(
         data=data, control=control, store=store, encryption_keys=encryption_keys, tls=tls
     )
     follower = _Follower(source, query, every)
     steps = follower.steps()
-    next(steps)  # finds the beginning, so that an error is raised here
+    next(steps)  # determines the start, so that errors are raised here
     return (step for step in steps if step is not None)
 
 
 class _Follower:
-    """Follows partitions. `_reached` has the offset that each partition has reached."""
-
     def __init__(self, source: Source, query: Query, every: float) -> None:
         self._source = source
         self._query = query
@@ -139,7 +137,7 @@ class _Follower:
     def _plan(
         self, stack: ExitStack, metadata: MetadataSource
     ) -> tuple[list[Part], list[Span], str, ReadHold | None]:
-        """The next records of each partition. The objects with these records are pinned until `stack` ends."""
+        """Plans the next records of each partition, and pins their objects until `stack` is closed."""
         parts = parts_of(metadata, self._query)
         self._check(parts)
         hold = stack.enter_context(hold_of(metadata))
@@ -154,7 +152,7 @@ class _Follower:
         return parts, spans, metadata.cluster_id, hold
 
     def _check(self, parts: Iterable[Part]) -> None:
-        """Raises DataLossError if a topic was deleted and recreated, because its offsets now mean other records."""
+        """Raises DataLossError if a topic was recreated, because its offsets then refer to different records."""
         for part in parts:
             if self._topic_ids.setdefault(part.topic, part.key[0]) != part.key[0]:
                 raise DataLossError(
@@ -167,7 +165,7 @@ class _Follower:
 
 
 def _until(is_over: Event, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the batches. Raises PipelineError once `is_over` is set, since the objects are then no longer pinned."""
+    """Yields the batches. Raises PipelineError once `is_over` is set, since the objects are no longer pinned then."""
     while True:
         if is_over.is_set():
             raise PipelineError(

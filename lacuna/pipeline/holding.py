@@ -1,4 +1,4 @@
-"""The hold of a running job: a pin on the objects that it reads and, if it writes, a lease for its segments."""
+"""Keeps a pin on the objects that a running job reads and, if the job writes, a lease for its segments."""
 
 import threading
 from typing import Final, Self
@@ -11,19 +11,19 @@ from lacuna.controlplane.v1.log_pb2 import PinReads, UnpinReads
 from lacuna.pipeline.control import JobClient, check
 from lacuna.pipeline.errors import StaleMetadataError
 
-#: How long a killed job's garbage and pinned objects stay, and how long a job can work without its control plane.
+#: How long, in seconds, a killed job's garbage and pinned objects stay, and a job survives without the control plane.
 HOLD_SECONDS: Final = 600.0
 
 
 class ReadHold:
     """A context manager that pins the log: nothing that is live on entry is collected before exit.
 
-    A separate thread renews the pin, however long the job takes. `lost` is set if the pin ended too early, because the
-    control plane was unreachable for longer than `seconds`. Raises ControlPlaneUnavailable, CommandRefused,
+    A background thread renews the pin, however long the job takes. `lost` is set if the pin ended too early, because
+    the control plane was unreachable for more than `seconds`. Raises ControlPlaneUnavailable, CommandRefused,
     PipelineError.
     """
 
-    #: The error's name for what the job has lost.
+    #: What the job has lost, as named in the error.
     held = "pin"
 
     def __init__(self, control: JobClient, seconds: float = HOLD_SECONDS) -> None:
@@ -48,15 +48,12 @@ class ReadHold:
             return  # the pin and the lease expire by themselves
 
     def check(self) -> None:
-        """Raises StaleMetadataError if the hold was lost, since the protected objects may be gone."""
+        """Raises StaleMetadataError if the hold was lost, since the pinned objects may be gone."""
         if self.lost.is_set():
             raise hold_lost(self.held)
 
     def confirm(self) -> None:
-        """Renews the hold at once, and then does the same as `check`.
-
-        If there is no reply, the last renewal applies.
-        """
+        """Renews the hold at once (without a reply, the last renewal counts), and checks it as `check` does."""
         self._prolong()
         self.check()
 
@@ -67,7 +64,6 @@ class ReadHold:
         self._pin_id = reply.pin_id
 
     def _renew(self) -> list[int]:
-        """Renews the pin and the lease, and returns the error codes of the replies."""
         pin = PinReads(duration_ms=self._duration_ms, pin_id=self._pin_id)
         return [self._control.call(Command(pin_reads=pin)).reads_pinned.error_code]
 
@@ -82,13 +78,13 @@ class ReadHold:
         try:
             codes = self._renew()
         except (ControlPlaneUnavailable, CommandRefused):
-            return  # a later renewal may succeed; if the hold has ended by then, its answer says so
+            return  # a later renewal may succeed; its reply says whether the hold has ended
         if any(code != ErrorCode.NONE for code in codes):
             self.lost.set()
 
 
 class JobHold(ReadHold):
-    """A ReadHold that also has a lease. The job writes its segments under `lease_id`."""
+    """A ReadHold with a lease, under which the job writes its segments."""
 
     held = "lease"
 
@@ -114,8 +110,8 @@ class JobHold(ReadHold):
 
 
 def hold_lost(held: str) -> StaleMetadataError:
-    """The error for a job that has lost its pin or lease. `held` says which of them."""
+    """Returns the error for a job that has lost its pin or lease, as `held` specifies."""
     return StaleMetadataError(
-        f"this job could not reach the control plane for too long, and has lost its {held}: start "
-        "the job again; collection deletes what it has written"
+        f"this job was unable to reach the control plane for too long, and has lost its {held}: start the job "
+        "again; collection will delete what it has written"
     )

@@ -1,7 +1,7 @@
 """Copies hot segments to the bucket, where tasks read them like all other segments (adr/0071).
 
 The bytes of a hot segment stay in the control plane's journal until merging moves them out, soon after their commit.
-Tasks do not contact the control plane, so the driver puts the segments that the logs refer to into the bucket
+Tasks do not contact the control plane, so the driver copies the segments that the logs refer to into the bucket
 unchanged, each under its own key. If merging moves some of them out in the meantime, the driver reads the logs again.
 Collection deletes the copies together with the segments, which the job's pin protects.
 """
@@ -30,11 +30,11 @@ log = logging.getLogger("lacuna.pipeline")
 HotKey: TypeAlias = tuple[int, int]
 Plan = TypeVar("Plan")
 
-#: The segments of one question to the control plane, and the copies that are put at once. Up to twice as many segments
-#: are in memory.
+#: The number of segments in a request to the control plane, and of concurrent PUTs. Up to twice as many segments are in
+#: memory.
 _READ_AT_ONCE: Final = 128
 _PUTS_AT_ONCE: Final = 32
-#: How often the logs are read again because merging was faster.
+#: How many times the logs are read again if merging was faster.
 _TRIES: Final = 10
 
 
@@ -46,7 +46,7 @@ class Caller(Protocol):
 
 
 class HotCopy(NamedTuple):
-    """The object of a hot segment in the same form as in the journal: encrypted if the store encrypts."""
+    """The object for a hot segment, in the same form as in the journal: encrypted if the store encrypts."""
 
     key: str
     data: bytes
@@ -59,10 +59,11 @@ def with_copies(
     hot_of: Callable[[Plan], Iterable[HotKey]],
     known: Collection[HotKey] = (),
 ) -> Plan:
-    """Returns the result of `read`, once threads have passed its hot segments, which `hot_of` lists, to `put`.
+    """Calls `read`, passes the hot segments that `hot_of` finds in the result to `put`, in threads, and returns the
+    result.
 
-    The segments in `known` were passed before. A segment that is damaged or lost is left out, and its reader reports
-    that. Raises StaleMetadataError if merging was always faster, and the errors of `read`, `put` and the control plane.
+    Segments in `known` are skipped. So is a damaged or lost segment, which its reader will report. Raises
+    StaleMetadataError if merging keeps moving segments first, and the errors of `read`, `put` and the control plane.
     """
     copied = set(known)
     for _ in range(_TRIES):
@@ -78,7 +79,7 @@ def with_copies(
 
 
 def hot_in(extents: ExtentTable, start: int, stop: int) -> Iterator[HotKey]:
-    """The hot segments of the extents with indexes from `start` to `stop` (exclusive)."""
+    """Yields the hot segments of the extents with indexes [start, stop)."""
     lease_ids = extents.lease_ids[start:stop]
     if lease_ids and max(lease_ids) >= HOT:
         for index, lease_id in enumerate(lease_ids, start):
@@ -87,7 +88,7 @@ def hot_in(extents: ExtentTable, start: int, stop: int) -> Iterator[HotKey]:
 
 
 def hot_read_in(logs: Iterable[PartitionLog], *, is_committed: bool) -> Iterator[HotKey]:
-    """The hot segments that readers of these logs read. With `is_committed`, aborted records are not read."""
+    """Yields the hot segments that readers of these logs need; with `is_committed`, not for aborted records."""
     for each in logs:
         end = each.end_offset(is_committed=is_committed)
         for start, stop in each.slices(each.log_start_offset, end, is_committed=is_committed):
@@ -100,15 +101,12 @@ def hot_named_in(logs: Iterable[PartitionLog]) -> Iterator[HotKey]:
 
 
 def beneath_encryption(store: ObjectStore) -> ObjectStore:
-    """The store below the encryption, for bytes from the journal, which are already encrypted."""
+    """Returns the store beneath the encryption, for bytes from the journal, which are already encrypted."""
     return store.inner if isinstance(store, EncryptedStore) else store
 
 
 def put_into(bucket: ObjectStore) -> Callable[[HotCopy], None]:
-    """Returns a function that puts a copy into the bucket, unless the bucket has one.
-
-    The function raises PipelineError.
-    """
+    """Returns a function that puts a copy into the bucket unless there is one. It raises PipelineError."""
     bare = beneath_encryption(bucket)
 
     def put(copy: HotCopy) -> None:
@@ -128,7 +126,7 @@ def put_into(bucket: ObjectStore) -> Callable[[HotCopy], None]:
 
 
 def _copy(control: Caller, put: Callable[[HotCopy], None], keys: Sequence[HotKey]) -> bool:
-    """Passes segments to `put`, several at a time. Returns False if the journal no longer has some of them."""
+    """Passes segments to `put`, several at a time. Returns False if some have left the journal."""
     if not keys:
         return True
     is_complete = True

@@ -1,4 +1,4 @@
-"""Keeps py4j and PySpark from logging at Ctrl-C, from replacing its handler, and from losing the interrupt."""
+"""Prevents py4j and PySpark from logging tracebacks at Ctrl-C, replacing its handler, or losing the interrupt."""
 
 import _thread
 import logging
@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-#: Seconds until an interrupt that was lost is raised again. Callbacks of py4j take microseconds.
+#: Seconds after which a lost interrupt is raised again. py4j's callbacks take microseconds.
 _AGAIN: Final = 0.05
-#: In the background of a script, Ctrl-C is ignored; commands that run as services raise a KeyboardInterrupt at SIGTERM.
+#: A script's background processes ignore SIGINT; commands that run as services turn SIGTERM into KeyboardInterrupt.
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps py4j from logging its own tracebacks during the block, as it would at Ctrl-C."""
+    """Prevents py4j from logging its own tracebacks during the block, as it does at Ctrl-C."""
     own, level = logging.getLogger("py4j"), logging.getLogger("py4j").level
 
     def is_wanted(record: logging.LogRecord) -> bool:
@@ -41,8 +41,8 @@ def quiet() -> Iterator[None]:
 def handler_kept() -> Iterator[None]:
     """Restores the handler for Ctrl-C after the block.
 
-    PySpark installs a handler that would call the JVM on a connection that is waiting for a reply. That handler is not
-    needed, since a KeyboardInterrupt stops the session, which cancels its jobs.
+    PySpark's own handler would call the JVM on a connection that is waiting for a reply. It is not needed: a
+    KeyboardInterrupt stops the session, which cancels its jobs.
     """
     handler = signal.getsignal(signal.SIGINT)
     try:
@@ -56,8 +56,8 @@ def handler_kept() -> Iterator[None]:
 def raised_again() -> Iterator[None]:
     """Raises a KeyboardInterrupt again if Python dropped it during the block.
 
-    py4j releases each JVM object in a garbage-collection callback. Python reports an exception that is raised in a
-    callback, but does not propagate it. Ctrl-C at such a moment would be lost, and the job would continue.
+    py4j releases JVM objects in garbage-collection callbacks. Python only reports exceptions raised in callbacks, so
+    Ctrl-C at such a moment would be lost, and the job would continue.
     """
     hook = sys.unraisablehook
     dropped = 0
@@ -78,7 +78,7 @@ def raised_again() -> Iterator[None]:
         time.sleep(_AGAIN)
         main = threading.main_thread().ident
         assert main is not None
-        # A signal, because it also ends the main thread's wait for an answer of the JVM.
+        # A signal, because that also interrupts the main thread while it waits for a response from the JVM.
         signal.pthread_kill(main, number)
         dropped -= 1
 
@@ -87,7 +87,7 @@ def raised_again() -> Iterator[None]:
         yield
     finally:
         try:
-            # An interrupt that was dropped at the block's end is raised here, and not in what follows the block.
+            # An interrupt that was dropped at the end of the block is raised here rather than after the block.
             while dropped and threading.current_thread() is threading.main_thread():
                 time.sleep(_AGAIN)
         finally:
@@ -96,5 +96,5 @@ def raised_again() -> Iterator[None]:
 
 
 def _interrupting() -> int | None:
-    """Return the number of a signal that raises a KeyboardInterrupt, or None."""
+    """Returns a signal that raises a KeyboardInterrupt, or None."""
     return next((each for each in _SIGNALS if callable(signal.getsignal(each))), None)

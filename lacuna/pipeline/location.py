@@ -23,21 +23,16 @@ _OBJECTS_NAME: Final = "objects"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLocation:
-    """The location of a cluster.
-
-    `store` is its bucket's URL. `control` is its control plane, or None if none was given.
-
-    lacuna.logstore.objects.url describes the URL.
-    """
+    """The URL of a cluster's bucket (see lacuna.logstore.objects.url), and its control plane, if one was given."""
 
     store: str
     control: ControlPlace | None
 
     def require_control(self) -> ControlPlace:
-        """The control plane. Raises PipelineError if none was given."""
+        """Returns the control plane. Raises PipelineError if none was given."""
         if self.control is None:
             raise PipelineError(
-                "this needs the control plane: give its address with control=HOST:PORT (--control), or "
+                "this needs the control plane: specify its address with control=HOST:PORT (--control), or "
                 "the data folder of a running `lacuna up` with data=FOLDER (--data)"
             )
         return self.control
@@ -53,12 +48,12 @@ def find_cluster(
     needs_control: bool = True,
     environment: Mapping[str, str] = os.environ,
 ) -> ClusterLocation:
-    """The location of the cluster that the options name. Environment variables replace missing options.
+    """Returns the cluster that the options specify. Environment variables stand in for missing options.
 
-    `data` is the data folder of a running `lacuna up`, which has the other two values. It overrides LACUNA_CONTROL and
-    LACUNA_STORE, while `control` and `store` override LACUNA_DATA. `keys` is the path of the file with the cluster's
-    keys, and replaces the path in the URL. `tls` has settings of ControlTlsSettings by key. Raises PipelineError if a
-    value is missing, or if `store` is not a valid URL.
+    `data` is the data folder of a running `lacuna up`, from which the control plane and bucket are read. It overrides
+    LACUNA_CONTROL and LACUNA_STORE, while `control` and `store` override LACUNA_DATA. `keys` is the path of the
+    cluster's key file, and replaces the path in the URL. `tls` contains ControlTlsSettings by key. Raises PipelineError
+    if a value is missing, or if `store` is not a valid URL.
     """
     data = data or (None if control or store else environment.get(DATA_VARIABLE))
     control = control or (None if data else environment.get(CONTROL_VARIABLE))
@@ -77,7 +72,7 @@ def find_cluster(
             raise PipelineError(not_running(data))
     if store is None:
         raise PipelineError(
-            "no bucket is named: give the data folder of a running `lacuna up` (data=FOLDER, "
+            "no bucket is specified: provide the data folder of a running `lacuna up` (data=FOLDER, "
             f"--data), or the URL of the bucket (store=URL, --store: {SHARED_FORMS})"
         )
     if keys:

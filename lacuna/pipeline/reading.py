@@ -1,4 +1,4 @@
-"""`lacuna.read`: reads records of topics as Arrow, straight from the bucket (docs/arrow.md)."""
+"""`lacuna.read`: reads topics as Arrow, straight from the bucket (docs/arrow.md)."""
 
 import logging
 import os
@@ -28,9 +28,9 @@ from lacuna.pipeline.stores import shared_store
 
 _log = logging.getLogger("lacuna.pipeline")
 
-#: A time: in any form of `--at`, in ms since 1970, or as a datetime, which is local unless it has a zone.
+#: A time: as accepted by `--at`, in ms since 1970, or a datetime, which is local unless it has a time zone.
 Time: TypeAlias = datetime | str | int
-#: Offsets by partition or, of several topics, by topic and partition.
+#: Offsets by partition or, for several topics, by topic and partition.
 Offsets: TypeAlias = Mapping[int, int] | Mapping[str, Mapping[int, int]] | Mapping[str, Any]
 #: Where to begin or to end in each partition: an offset, a time, or an offset for each partition.
 Point: TypeAlias = int | datetime | str | Offsets
@@ -58,7 +58,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What to read. The values are checked as far as possible without a cluster."""
+    """What to read, checked as far as possible without a cluster."""
 
     topics: tuple[str, ...]
     schema: pa.Schema
@@ -94,7 +94,7 @@ class Query:
                 f"isolation={isolation!r}: choose 'read_committed' or 'read_uncommitted'"
             )
         if cut not in (None, TRANSACTIONS):
-            raise PipelineError(f"cut={cut!r}: write cut={TRANSACTIONS!r}, or leave it out")
+            raise PipelineError(f"cut={cut!r}: specify cut={TRANSACTIONS!r}, or omit it")
         given = [name for name, value in (("as_of", as_of), ("cut", cut)) if value is not None]
         if given and end is not None:
             raise PipelineError(f"end and {given[0]} both define the end: leave one of them out")
@@ -140,7 +140,7 @@ def _ms_of(name: str, time: Time) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A cluster to read. Its metadata comes from the control plane or, if none is known, from the bucket."""
+    """A cluster to read. If no control plane is known, its metadata comes from the bucket."""
 
     location: ClusterLocation
 
@@ -154,7 +154,7 @@ class Source:
         encryption_keys: str | None = None,
         tls: Mapping[str, str | None] | None = None,
     ) -> Self:
-        """The cluster that the arguments or the environment name. Raises PipelineError."""
+        """Returns the cluster that the arguments or environment variables specify. Raises PipelineError."""
         is_bucket_named = bool(store or (not data and os.environ.get(STORE_VARIABLE)))
         return cls(
             find_cluster(
@@ -197,9 +197,9 @@ def read(
 ) -> pa.RecordBatchReader:
     """Reads the committed records of topics, straight from the bucket, as Arrow record batches.
 
-    `data` is the data folder of a `lacuna up`. Otherwise, give the control plane (HOST:PORT) and the bucket's URL, or
-    only the bucket if `lacuna metadata publish` has put the metadata there. Without any of these, LACUNA_DATA,
-    LACUNA_CONTROL and LACUNA_STORE name the cluster.
+    Specify the cluster by `data`, the data folder of a `lacuna up`; by the control plane (HOST:PORT) and the bucket's
+    URL; or by the bucket alone, if `lacuna metadata publish` has stored the metadata there. The defaults are
+    LACUNA_DATA, LACUNA_CONTROL and LACUNA_STORE.
 
     | argument | |
     |---|---|
@@ -208,15 +208,15 @@ def read(
       several topics {"orders": {0: 12}}. The record at `end` is not read |
     | as_of | the records that a read_committed consumer could see at this time |
     | cut | "transactions": end where no transaction is split, over all partitions and topics; now, or at `as_of` |
-    | timestamps | (since, until): only records with a timestamp in this range; `until` is not part of it |
+    | timestamps | (since, until): only records with a timestamp in this range, which does not include `until` |
     | columns | names of columns, in this order; headers=True adds the headers |
     | partitions | numbers of partitions |
     | isolation | "read_committed", or "read_uncommitted" for open and aborted records too |
     | encryption_keys, tls | the file with the cluster's keys, and files for TLS to the control plane |
 
-    The reader yields partitions one after another, each in order of offset. It reads while it is consumed, in bounded
-    memory. The objects that it needs are kept until it ends or is dropped. `read` raises PipelineError and
-    ControlPlaneUnavailable. The reader raises DataLossError and DamagedDataError, which name the object.
+    The reader yields one partition after another, in offset order. It reads while it is consumed, in bounded memory.
+    The objects that it needs are kept until it ends or is dropped. `read` raises PipelineError and
+    ControlPlaneUnavailable; the reader raises DataLossError and DamagedDataError, which name the object.
     """
     query = Query.of(
         topics,
@@ -239,12 +239,12 @@ def read(
 def reader_of(source: Source, query: Query) -> pa.RecordBatchReader:
     """Plans a read and returns its reader. Raises the errors of `read`."""
     batches = _batches(source, query)
-    next(batches)  # plans, so that its end releases what the plan holds
+    next(batches)  # plans the read; ending the generator then releases the pin
     return pa.RecordBatchReader.from_batches(query.schema, batches)
 
 
 def _batches(source: Source, query: Query) -> Iterator[Any]:
-    """Yields None once the read is planned and its objects are pinned, then the record batches."""
+    """Yields None once the read is planned and its objects are pinned, and then the record batches."""
     with ExitStack() as stack:
         metadata = stack.enter_context(closing(source.open()))
         hold = stack.enter_context(hold_of(metadata))
@@ -256,10 +256,7 @@ def _batches(source: Source, query: Query) -> Iterator[Any]:
 def batches_of(
     source: Source, cluster_id: str, spans: Sequence[Span], query: Query, hold: ReadHold | None
 ) -> Generator[pa.RecordBatch]:
-    """Yields the records of the spans.
-
-    An object that is missing because the hold was lost is not reported as data loss.
-    """
+    """Yields the records of the spans. Does not report an object as lost if it is missing because the hold was lost."""
     try:
         store = shared_store(source.location.store)
         yield from record_batches(store, cluster_id, spans, query.schema)
@@ -270,15 +267,12 @@ def batches_of(
 
 
 def hold_of(metadata: MetadataSource) -> AbstractContextManager[ReadHold | None]:
-    """Pins all objects that are live now until the context ends. With metadata from the bucket, there is no pin."""
+    """Pins all live objects until the context ends. Metadata from the bucket cannot be pinned."""
     return ReadHold(metadata) if isinstance(metadata, JobClient) else nullcontext()
 
 
 def spans_of(source: Source, metadata: MetadataSource, query: Query) -> list[Span]:
-    """The span to read in each partition. Raises PipelineError if a partition does not exist.
-
-    Raises DataLossError if a partition's records are gone.
-    """
+    """Returns the spans to read. Raises PipelineError for a missing partition, DataLossError for missing records."""
     parts = parts_of(metadata, query)
     keys = [part.key for part in parts]
     # Requested before the logs are read, which therefore reach at least as far.
@@ -291,7 +285,7 @@ def spans_of(source: Source, metadata: MetadataSource, query: Query) -> list[Spa
 
 
 def parts_of(metadata: MetadataSource, query: Query) -> list[Part]:
-    """The partitions to read, in order. Raises PipelineError if a partition does not exist."""
+    """Returns the partitions to read, in order. Raises PipelineError if one does not exist."""
     topics = metadata.topics()
     found = []
     for name in query.topics:
@@ -303,7 +297,7 @@ def parts_of(metadata: MetadataSource, query: Query) -> list[Part]:
 
 
 def no_topic(name: str, topics: Iterable[str], whose: str) -> str:
-    """The error for a topic that does not exist. It suggests the topic with the most similar name."""
+    """Returns the error for a topic that does not exist, which suggests the one with the most similar name."""
     near = get_close_matches(name, list(topics), n=1)
     hint = f"did you mean {near[0]!r}?" if near else "`lacuna topics list` shows the topics"
     return f"there is no topic {name!r}{whose}: {hint}"
@@ -324,14 +318,14 @@ def _numbers(topic: Topic, query: Query) -> Sequence[int]:
 def _ends_of(
     metadata: MetadataSource, parts: Sequence[Part], query: Query
 ) -> Mapping[PartitionKey, int]:
-    """The ends of partitions at the query's past time, in a cut, or both. Empty if the query has neither."""
+    """Returns the partitions' ends at the query's past time, in a cut, or both; empty if it specifies neither."""
     if query.as_of_ms is not None:
         return _past_ends(metadata, parts, query.as_of_ms, is_cut=query.is_cut)
     return cut_ends(metadata, parts) if query.is_cut else {}
 
 
 def cut_ends(metadata: MetadataSource, parts: Sequence[Part]) -> Mapping[PartitionKey, int]:
-    """The largest ends of the partitions that split no transaction."""
+    """Returns the largest ends of the partitions that split no transaction."""
     cut = metadata.cut([part.key for part in parts])
     return {key: each.end_offset for key, each in cut.partitions.items()}
 
@@ -345,7 +339,8 @@ def _past_ends(
         raise PipelineError(f"as_of: {not_known(names, past.known_from_ms)}")
     if past.as_of_ms // 1000 < at_ms // 1000:
         _log.warning(
-            "as_of: reading what was visible at %s, the last known time", show_time(past.as_of_ms)
+            "as_of: that time is not known; reading what was visible at %s, the last known time before it",
+            show_time(past.as_of_ms),
         )
     return {key: then.end_offset for key, then in past.partitions.items()}
 
@@ -359,7 +354,7 @@ class Resolver:
     def span(
         self, part: Part, log: PartitionLog, end: int | None, first: int | None = None
     ) -> Span:
-        """The span of a partition to read, from `first` to `end`. The points of the query replace missing offsets."""
+        """Returns the span to read in a partition. A missing `first` or `end` comes from the query."""
         query = self.query
         latest = log.end_offset(is_committed=query.is_committed)
         if first is None:
@@ -368,8 +363,9 @@ class Resolver:
             end = self._offset(part, log, query.end, latest, "end")
         if first < log.log_start_offset:
             raise DataLossError(
-                f"{part} begins at offset {log.log_start_offset}, so its records from {first} on are gone: retention "
-                "or DeleteRecords has deleted them; start at 'earliest' to read the others"
+                f"{part} begins at offset {log.log_start_offset}, so the records from offset {first} up to "
+                "there are gone: retention or DeleteRecords has deleted them; start at 'earliest' to read the "
+                "rest"
             )
         if max(first, end) > latest:
             raise PipelineError(
@@ -406,7 +402,7 @@ class Resolver:
 
 
 def _given(part: Part, offsets: Mapping[Any, Any], query: Query, name: str) -> int | None:
-    """The offset of a partition among offsets by partition, or by topic and partition. In JSON, the keys are text."""
+    """Looks up a partition's offset in offsets by partition, or by topic and partition. JSON keys are text."""
     of_topic = offsets.get(part.topic)
     if isinstance(of_topic, Mapping):
         offsets = of_topic

@@ -1,6 +1,6 @@
 """Reads partitions as Arrow record batches. Several threads load and decode blocks, with bounded memory.
 
-A unit of work is a block of one partition. Each thread holds one block and makes one batch ahead of the reader, so
+A unit of work is a block of one partition. Each thread holds one block, and makes one batch ahead of the reader, so
 memory depends on the number of threads rather than on the size of a topic.
 """
 
@@ -47,7 +47,7 @@ COLUMNS: Final = pa.schema(
 
 
 def schema_of(names: Iterable[str] | None, *, headers: bool = False) -> pa.Schema:
-    """The columns with these names, or by default all columns, with or without headers. Raises PipelineError."""
+    """Returns the columns with these names (default: all columns, with or without headers). Raises PipelineError."""
     if names is None:
         return COLUMNS if headers else COLUMNS.remove(COLUMNS.get_field_index("headers"))
     wanted = [names] if isinstance(names, str) else list(names)
@@ -74,7 +74,7 @@ class Span:
     is_committed: bool
 
     def pieces(self) -> Iterator[Piece]:
-        """The pieces that may hold the records, in order of offset."""
+        """Yields the pieces that may hold the records, in offset order."""
         log, bounds = self.log, self.bounds
         first, end, is_committed = bounds.first_offset, bounds.end_offset, self.is_committed
         if bounds.min_timestamp <= 0:
@@ -87,7 +87,7 @@ def record_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yields the records of the spans in order, with the columns of `schema`.
 
-    Raises DataLossError, DamagedDataError and PipelineError, after it has yielded the batches before the failure.
+    Raises DataLossError, DamagedDataError and PipelineError, but first yields all batches before the failure.
     """
     return in_order(_units(store, cluster_id, spans, schema), _threads(store))
 
@@ -112,7 +112,7 @@ def _unit(
     shape: Shape,
     spare: list[bytearray],
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the records of a block. `spare` has the buffers of earlier blocks, which later blocks reuse."""
+    """Yields the records of a block. `spare` contains the buffers of earlier blocks, for reuse."""
     data = spare.pop() if spare else bytearray()
     block = load_block(store, cluster_id, group, data)
     builder = builder_of(schema.names, BATCH_BYTES, len(data))
@@ -122,7 +122,7 @@ def _unit(
 
 
 def _constants(log: PartitionLog, names: pa.Array) -> dict[str, pa.Scalar]:
-    """The columns that have one value for a whole partition. All topics share the dictionary `names`."""
+    """Returns the columns that have one value for a whole partition. All topics share the dictionary `names`."""
     index = pa.array([names.index(log.topic).as_py()], pa.int32())
     return {
         "topic": pa.DictionaryArray.from_arrays(index, names)[0],
@@ -132,13 +132,13 @@ def _constants(log: PartitionLog, names: pa.Array) -> dict[str, pa.Scalar]:
 
 def _threads(store: ObjectStore) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    # One can wait for the bucket while the other decodes. A folder, which has no gap to read over, is in memory or read
-    # ahead: there, a second thread on one core took a fifth more CPU time.
+    # One thread can decode while the other waits for the bucket. A folder (which has no `read_gap`) is read from memory
+    # or ahead of time; there, a second thread on one core took a fifth more CPU time.
     return max(1 if store.read_gap == 0 else 2, min(MAX_THREADS, cores or 1))
 
 
 def in_order(units: Iterator[Iterator[Item]], threads: int) -> Iterator[Item]:
-    """Yields the items of each unit in turn. Threads work ahead: they make the next item of each of `threads` units.
+    """Yields the items of each unit in turn, while threads make the next item of each of `threads` units.
 
     If `threads` is 1, the caller's thread makes the items.
     """

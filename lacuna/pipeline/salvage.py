@@ -11,12 +11,12 @@ from lacuna.logstore.records.kernel import walk_and_patch, walk_stored
 from lacuna.logstore.records.layout import WalkedBatches
 from lacuna.pipeline.errors import DamagedDataError, DataLossError
 
-#: The start of a batch: its base offset, and the length of the rest.
+#: The first fields of a batch: its base offset, and the length of the rest.
 _OVERHEAD: Final = 12
 
 
 class Lost(NamedTuple):
-    """The offsets from `first_offset` to `end_offset` (exclusive) that cannot be read, their object, and the error."""
+    """The unreadable offsets [first_offset, end_offset), their object, and the error."""
 
     key: str
     first_offset: int
@@ -25,7 +25,7 @@ class Lost(NamedTuple):
 
 
 def intact_pieces(store: ObjectStore, cluster_id: str, piece: Piece) -> list[Piece]:
-    """The intact batches at the beginning and the end of a damaged piece, as pieces. None if it cannot be read."""
+    """Returns the intact batches at the start and end of a damaged piece, as pieces; none if it cannot be read."""
     try:
         data = store.get(piece.key(cluster_id), piece.position, piece.size)
     except ObjectStoreError:
@@ -34,9 +34,9 @@ def intact_pieces(store: ObjectStore, cluster_id: str, piece: Piece) -> list[Pie
 
 
 def intact_in(data: bytearray, piece: Piece) -> list[Piece]:
-    """The parts of a piece before its first and after its last damaged batch, if these parts have batches.
+    """Returns the parts of a piece before its first and after its last damaged batch, unless they are empty.
 
-    The batches after the damage get their offsets from the end of the piece, so the kind of damage does not matter.
+    The batches after the damage are given offsets by counting back from the end of the piece, whatever the damage is.
     """
     frames = list(_frames(data))
     walk = walk_stored if piece.has_true_offsets else walk_and_patch
@@ -69,7 +69,7 @@ def intact_in(data: bytearray, piece: Piece) -> list[Piece]:
 
 
 def lost_between(piece: Piece, kept: list[Piece]) -> tuple[int, int]:
-    """The offsets [first, end) of a piece that are in none of the pieces kept from it."""
+    """Returns the offsets [first, end) that are missing from the intact pieces `kept`."""
     first, end = piece.base_offset, piece.next_offset
     for part in kept:
         if part.position == piece.position:
@@ -80,7 +80,7 @@ def lost_between(piece: Piece, kept: list[Piece]) -> tuple[int, int]:
 
 
 def _frames(data: bytearray) -> Iterator[tuple[int, int]]:
-    """The beginning and end of each batch, according to the sizes in the batches, up to the first impossible size."""
+    """Yields the start and end of each batch, as stated in the batches, up to the first impossible size."""
     at = 0
     while at + _OVERHEAD <= len(data):
         end = at + _OVERHEAD + int.from_bytes(data[at + 8 : at + _OVERHEAD], "big", signed=True)

@@ -44,25 +44,25 @@ _SETTINGS: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
 }
-#: If everything is one process, nothing needs to reach it from outside.
+#: A single process need not be reachable from outside.
 _LOCAL_SETTINGS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
-#: The JVM only passes on data from Python, and thorough compilation took half of a job's CPU time in its first minute.
-#: Users with long queries of their own can pass -XX:TieredStopAtLevel=4.
+#: The JVM only passes on data from Python, and full compilation took half of a job's CPU time in its first minute. For
+#: their own long queries, users can set -XX:TieredStopAtLevel=4.
 _QUICK_START: Final = "-XX:TieredStopAtLevel=1"
 _PYTHON: Final = "spark.pyspark.python"
 _EXECUTOR_ENVIRONMENT: Final = "spark.executorEnv."
 
-#: Python does most of the work; the JVM passes batches on. It cannot start with less than this.
+#: The minimum with which the JVM starts. It only passes batches on; Python does most of the work.
 _LEAST_DRIVER_BYTES: Final = 512 << 20
 _MOST_DRIVER_BYTES: Final = 2 << 30
 _DRIVER_SHARE: Final = 8
 _MEMORY_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 
-#: Only the warning of a waiting job that the cluster has no room for it. The errors of jobs reach Python anyway.
+#: Keeps only the warning that the cluster has no room for a waiting job. Errors of jobs reach Python anyway.
 _QUIET: Final = """\
 rootLogger.level = off
 logger.gateway.level = off
@@ -95,11 +95,11 @@ def spark_session(
     *,
     verbose: bool = False,
 ) -> "Iterator[SparkSession]":
-    """Opens a Spark session for the block and stops it at the end. `settings` are Spark's and override Lacuna's.
+    """Opens a Spark session for the block. `settings` are Spark's, and override Lacuna's.
 
-    If this process already has a session, that session is used unchanged and left running. `job_errors` explains errors
-    in the block. With `verbose`, Spark's warnings are shown. Raises PipelineError if Java, PySpark or the master is
-    missing.
+    If this process already has a session, that one is used unchanged and left running. Errors in the block are
+    explained by `job_errors`. With `verbose`, Spark's warnings are shown. Raises PipelineError if Java, PySpark or the
+    master is missing.
     """
     with job_errors():
         from pyspark import SparkContext
@@ -119,16 +119,13 @@ def spark_session(
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, str]:
-    """Parses Spark settings of the form NAME=VALUE, as given to --conf.
-
-    Raises PipelineError if a text has another form.
-    """
+    """Parses the Spark settings passed to --conf. Raises PipelineError unless they have the form NAME=VALUE."""
     settings = {}
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign or not name.startswith("spark."):
             raise PipelineError(
-                f"{text!r} is not a Spark setting: write --conf NAME=VALUE, for example --conf "
+                f"{text!r} is not a Spark setting: specify --conf NAME=VALUE, for example --conf "
                 "spark.driver.memory=2g"
             )
         settings[name] = value
@@ -195,7 +192,7 @@ def _start(
 
 
 def _launch(conf: "SparkConf", verbose: bool) -> "JavaGateway":
-    """Starts a JVM. Without `verbose`, the standard error of the JVM and its Python workers is held back."""
+    """Starts a JVM. Without `verbose`, its standard error, and that of its Python workers, is held back."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
@@ -215,7 +212,6 @@ def _launch(conf: "SparkConf", verbose: bool) -> "JavaGateway":
 
 
 def _credentials() -> dict[str, str]:
-    """The settings that pass the credentials for an S3 bucket to tasks on other machines."""
     return {
         f"{_EXECUTOR_ENVIRONMENT}{name}": value
         for name, value in os.environ.items()
@@ -224,7 +220,7 @@ def _credentials() -> dict[str, str]:
 
 
 def _driver_memory() -> str:
-    """The JVM's maximum heap: an eighth of the available memory, but at least half a GiB and at most two."""
+    """Returns the JVM's maximum heap: an eighth of the available memory, but 0.5 GiB to 2 GiB."""
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):  # no cgroup, or one with "max"
         there = min(there, int(_MEMORY_LIMIT.read_text()))
@@ -234,7 +230,6 @@ def _driver_memory() -> str:
 
 @contextmanager
 def _environment(**values: str) -> Iterator[None]:
-    """Sets environment variables for the processes started in the block, and restores them after it."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -251,10 +246,10 @@ def _environment(**values: str) -> Iterator[None]:
 
 
 def check_master(master: str) -> None:
-    """Raises PipelineError unless Spark accepts the URL `master`, and an address answers if it is a spark:// URL."""
+    """Raises PipelineError unless Spark accepts the URL `master` and, for spark://, one of its addresses answers."""
     if not _KNOWN.fullmatch(master):
         raise PipelineError(
-            f"{master!r} is not a Spark master: give local[*], local[N] (N processor cores of this "
+            f"{master!r} is not a Spark master: specify local[*], local[N] (N processor cores of this "
             "machine), spark://HOST:PORT, yarn or k8s://URL"
         )
     if master.startswith(_STANDALONE):
@@ -267,13 +262,13 @@ def is_local(master: str) -> bool:
 
 
 def _addresses(master: str) -> list[tuple[str, int]]:
-    """The (host, port) pairs of spark://HOST:PORT[,HOST:PORT…]; further ones are standby masters."""
+    """Parses spark://HOST:PORT[,HOST:PORT…]. All addresses after the first are standby masters."""
     addresses = []
     for text in master.removeprefix(_STANDALONE).split(","):
         host, _, port = text.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
             raise PipelineError(
-                f"{master!r} is not the address of a Spark master: write spark://HOST:PORT (7077 is the "
+                f"{master!r} is not the address of a Spark master: specify spark://HOST:PORT (7077 is the "
                 "default port)"
             )
         addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
@@ -285,13 +280,12 @@ def _probe(master: str, addresses: list[tuple[str, int]]) -> None:
         failures = list(executor.map(_failure, addresses))
     if all(failures):
         raise PipelineError(
-            f"no Spark master answers at {master}: {failures[0]}; start one there, give another address "
-            "with --master, or leave --master out to run on this machine"
+            f"no Spark master answers at {master}: {failures[0]}; start one there, specify a different address "
+            "with --master, or omit --master to run on this machine"
         )
 
 
 def _failure(address: tuple[str, int]) -> str:
-    """The reason why the address cannot be reached, or "" if it can."""
     try:
         socket.create_connection(address, _ANSWERS_WITHIN).close()
     except TimeoutError:

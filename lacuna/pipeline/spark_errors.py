@@ -1,8 +1,7 @@
 """Finds the cause of a Spark job's failure in the error that Spark wraps around it.
 
 An error in a task reaches the driver as text: a Python traceback within one or two Java ones. Lacuna's own errors,
-which say what to do, are recognized in that text by their names. For common failures of Spark itself, this module has
-messages of its own.
+which say what to do, are recognized there by name. For common failures of Spark itself, this module provides messages.
 """
 
 import importlib
@@ -35,18 +34,18 @@ _OURS: Final = re.compile(
 _COMMON: Final = {
     r"ModuleNotFoundError: No module named '(?:lacuna|pyspark_lacuna)\b": (
         "lacuna is not installed on Spark's executors: install the same lacuna-log[spark] for the "
-        "Python that they run, and name that Python with PYSPARK_PYTHON"
+        "Python that they run, and specify that Python with PYSPARK_PYTHON"
     ),
     r"Cannot run program \"(?P<name>[^\"]+)\"": (
-        "Spark's executors have no {name}: give the path of their Python with PYSPARK_PYTHON; it needs "
+        "Spark's executors cannot run {name}: specify the path of their Python with PYSPARK_PYTHON; it needs "
         "the same lacuna-log[spark]"
     ),
     r"Python in worker has different version[^\n]*": (
-        "Spark's executors run another version of Python than this command: set PYSPARK_PYTHON to the "
+        "Spark's executors run a different version of Python from this command: set PYSPARK_PYTHON to the "
         "same version"
     ),
     r"Python worker exited unexpectedly": (
-        "a Python worker of Spark was killed, most often because memory ran out: run fewer tasks at a "
+        "a Spark Python worker was killed, most likely because memory ran out: run fewer tasks at a "
         "time (--master 'local[N]'), or give it more memory"
     ),
     r"java\.lang\.OutOfMemoryError[^\n]*": (
@@ -54,7 +53,7 @@ _COMMON: Final = {
         "(on a cluster also spark.executor.memory)"
     ),
     r"on a stopped SparkContext|SparkContext was shut down|All masters are unresponsive": (
-        "Spark gave up the job: no Spark master answered at --master, or it removed the job; check "
+        "Spark gave up on the job: no Spark master answered at --master, or it removed the job; check "
         "--master, and see the master's log"
     ),
     r"ExecutorLostFailure[^\n]*": (
@@ -67,11 +66,11 @@ _PACKAGES: Final = ("pyspark", "py4j", "pyarrow", "pandas", "numpy")
 
 @contextmanager
 def job_errors() -> Iterator[None]:
-    """Replaces errors of Spark jobs in the block with errors that say in one line what to do.
+    """Replaces errors of Spark jobs in the block with one-line errors that say what to do.
 
-    An error becomes a PipelineError, or an error of the same class if a task raised a PipelineError. Ctrl-C becomes
-    JobInterrupted. An error without an explanation is raised unchanged. Imports that need PySpark should be in the
-    block, since a missing package is also explained.
+    An error that a task raised keeps its class if it is a PipelineError; other known errors become a PipelineError, and
+    Ctrl-C becomes JobInterrupted. Unknown errors are raised unchanged. Imports that need PySpark should be in the
+    block, so that a missing package is explained too.
     """
     try:
         yield
@@ -93,10 +92,7 @@ def _interrupted() -> JobInterrupted:
 
 
 def _is_of_an_interrupt(error: BaseException | None) -> bool:
-    """Whether Ctrl-C led to this error.
-
-    At Ctrl-C, py4j closes its connections, which may make pending calls from PySpark to the JVM fail.
-    """
+    """Whether Ctrl-C led to this error: py4j then closes its connections, so that pending calls to the JVM may fail."""
     while error is not None:
         error = error.__context__
         if isinstance(error, KeyboardInterrupt):
@@ -105,16 +101,13 @@ def _is_of_an_interrupt(error: BaseException | None) -> bool:
 
 
 def explain_spark_error(error: BaseException) -> str | None:
-    """One line that explains an error of a Spark job, or None if the error is unknown."""
+    """Returns a one-line explanation of a Spark job's error, or None if the error is unknown."""
     cause = cause_of(error)
     return None if cause is None else str(cause)
 
 
 def cause_of(error: BaseException) -> Exception | None:
-    """The error that caused a Spark job's error and should be reported in its place, or None if it is unknown.
-
-    If a task raised a PipelineError, the result has the same class.
-    """
+    """Returns the error (of a task's own class, if a PipelineError) behind a Spark job's error, or None if unknown."""
     if isinstance(error, EXPLAINED):
         return error
     if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in _PACKAGES:
@@ -133,11 +126,11 @@ def cause_of(error: BaseException) -> Exception | None:
 
 
 def _ours(text: str) -> Exception | None:
-    """Lacuna's own error at the end of the last chained traceback, or None."""
+    """Returns Lacuna's own error at the end of the last chained traceback, or None."""
     for found in reversed(list(_OURS.finditer(text))):
         try:
             kind = getattr(importlib.import_module(found["module"]), found["name"], None)
-        except ImportError:  # the task runs another version of lacuna
+        except ImportError:  # the task runs a different version of lacuna
             continue
         if isinstance(kind, type) and issubclass(kind, EXPLAINED):
             message = " ".join(found["message"].split())

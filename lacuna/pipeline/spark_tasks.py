@@ -1,8 +1,8 @@
-"""Runs tasks as one Spark job, and passes on the result of each task as soon as the task ends.
+"""Runs tasks as one Spark job, and delivers the result of each task as soon as the task ends.
 
-The results of a Spark action arrive only when its last task has ended. Updates of an accumulator, however, reach the
-driver before the action returns, exactly once for each task, regardless of its attempts. So results are sent as updates
-of an accumulator.
+The results of a Spark action arrive only when its last task has ended. Accumulator updates, however, reach the driver
+before the action returns, exactly once for each task, regardless of its attempts. Results are therefore sent as
+accumulator updates.
 """
 
 import time
@@ -32,11 +32,11 @@ def run_tasks(
     work: Callable[[T, int], R],
     tell: Callable[[int, R], Any],
 ) -> None:
-    """Runs `work(task, attempt id)` in a Spark task for each of `tasks`, in one job.
+    """Runs `work(task, attempt id)` for each of `tasks`, as one Spark job.
 
-    The attempt id is unique to each attempt. `tell` is called with each task's index and result when the task ends, in
-    one of PySpark's threads. All these calls happen before `run_tasks` returns. If a task fails, Spark cancels the
-    other tasks, and the failed task's error is raised.
+    The attempt id is unique to each attempt. When a task ends, one of PySpark's threads calls `tell` with the task's
+    index and result; all these calls precede the return of `run_tasks`. If a task fails, Spark cancels the others, and
+    the task's error is raised.
     """
     if not tasks:
         return
@@ -47,7 +47,7 @@ def run_tasks(
 
 @contextmanager
 def awaiting_end(context: SparkContext, description: str) -> Iterator[None]:
-    """If the block's Spark job fails, waits up to half a minute until none of its tasks is writing any more.
+    """If the block's Spark job fails, waits up to half a minute until none of its tasks can still be writing.
 
     Spark reports the failure at once, while other tasks are still running, and kills them afterwards.
     """
@@ -56,7 +56,7 @@ def awaiting_end(context: SparkContext, description: str) -> Iterator[None]:
     try:
         yield
     except Exception:
-        with suppress(Py4JError):  # no JVM, no tasks
+        with suppress(Py4JError):  # without a JVM, there are no tasks
             _await_end(context, group)
         raise
 
@@ -94,15 +94,15 @@ def _work(
 
 
 def _await_end(context: SparkContext, group: str) -> None:
-    """Waits up to half a minute until no task is running. The next run deletes any file that is written later."""
+    """Waits up to half a minute until no task is running. The next run deletes files written after that."""
     deadline = time.monotonic() + _END_SECONDS
     while _is_under_way(context, group) and time.monotonic() < deadline:
-        time.sleep(_END_POLL_SECONDS)  # Spark has no event for Python
+        time.sleep(_END_POLL_SECONDS)  # Spark does not notify Python
 
 
 def _is_under_way(context: SparkContext, group: str) -> bool:
     # Spark's status follows its events in order: once it shows the end of a job, it also shows the start of all its
-    # tasks. It does not know jobs that have not begun yet, and forgets old ones.
+    # tasks. It does not yet contain jobs that have not begun, and forgets old ones.
     tracker: Any = context.statusTracker()
     known = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
     jobs = [job for job in known if job]

@@ -1,4 +1,4 @@
-"""SQL over topics, using DuckDB: each topic that a statement names is a table with the columns of `lacuna.read`."""
+"""SQL over topics, using DuckDB: each topic named in a statement is a table with the columns of `lacuna.read`."""
 
 import logging
 import re
@@ -28,7 +28,7 @@ from lacuna.pipeline.reading import (
 from lacuna.pipeline.record_batches import COLUMNS, Span, record_batches
 from lacuna.pipeline.stores import shared_store
 
-#: DuckDB would cut the constants of conditions to the milliseconds of a column.
+#: With milliseconds, DuckDB would truncate the constants in conditions.
 _COLUMNS: Final = pa.schema(
     [
         field.with_type(pa.timestamp("us", "UTC")) if field.name == "timestamp" else field
@@ -38,7 +38,7 @@ _COLUMNS: Final = pa.schema(
 _log = logging.getLogger("lacuna.pipeline")
 
 _NO_TABLE: Final = re.compile(r'Table with name "?(?P<name>.+?)"? does not exist')
-#: Parts of a condition as text: strings, what may mean something else than "and", and comparisons with constants.
+#: Parts of a condition's text: strings, operators other than "and", and comparisons with constants.
 _TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _OTHER: Final = re.compile(r" or |if_else|invert|null")
 _COMPARISON: Final = re.compile(r"\((offset|partition|timestamp) (==|<=?|>=?) ([^()]+)\)")
@@ -48,9 +48,9 @@ _BARE_OFFSET: Final = re.compile(r'(?<!")\boffset\b(?!")', re.IGNORECASE)
 
 @contextmanager
 def answer(source: Source, statement: str, *, as_of: Time | None = None) -> Iterator[Any]:
-    """Runs a statement, and yields DuckDB's connection, which has the result. Objects are pinned until the end.
+    """Runs a statement, and yields DuckDB's connection, which holds the result. Objects are pinned until the end.
 
-    All topics are read up to one cut, which splits no transaction: the current cut, or the one at `as_of`. With
+    All topics are read up to one cut, which splits no transaction: the current one, or the one at `as_of`. With
     metadata from the bucket, `as_of` shows what consumers could see at that time, which may split transactions. Raises
     PipelineError, including for statements that DuckDB rejects, and the errors of `lacuna.read`.
     """
@@ -83,15 +83,15 @@ def _duckdb() -> Any:
 
 
 def _named_in(statement: str, topics: Iterable[str]) -> list[str]:
-    """The topics that a statement may name. Raises PipelineError if SQL cannot distinguish two of them."""
+    """Returns the topics that a statement may name. Raises PipelineError if SQL cannot distinguish two of them."""
     found: dict[str, str] = {}
     for name in topics:
         if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement):
             other = found.setdefault(name.lower(), name)
             if other != name:
                 raise PipelineError(
-                    f"SQL cannot distinguish the topics {other!r} and {name!r}, because the case of names does not "
-                    "matter there: read them with lacuna.read"
+                    f"SQL cannot distinguish the topics {other!r} and {name!r}, because SQL names are not "
+                    "case-sensitive: read them with lacuna.read"
                 )
     return list(found.values())
 
@@ -101,12 +101,12 @@ def _tables(
 ) -> dict[str, "_Table"]:
     if not topics:
         return {}
-    # A snapshot of metadata in the bucket has no cuts of past times.
+    # A metadata snapshot in the bucket contains no cuts of past times.
     has_cut = as_of is None or source.metadata == CONTROL
     if not has_cut:
         _log.warning(
-            "as_of: reading what consumers could see at that time, which may split transactions: name the control "
-            "plane to read up to a cut"
+            "as_of: reading what consumers could see at that time, which may split transactions: specify the "
+            "control plane to read up to a cut"
         )
     query = Query.of(topics, as_of=as_of, cut=TRANSACTIONS if has_cut else None)
     spans = spans_of(source, metadata, query)
@@ -120,7 +120,7 @@ def _tables(
 
 
 class _Table(ds.Dataset):  # type: ignore[misc]
-    """The records of a topic, as a dataset of which DuckDB can read just the columns that it needs, several times.
+    """The records of a topic, as a dataset that DuckDB can scan several times, for just the columns that it needs.
 
     DuckDB uses only `schema` and `scanner`, and relies on the scanner to apply the filter.
     """
@@ -140,7 +140,6 @@ class _Table(ds.Dataset):  # type: ignore[misc]
         filter: ds.Expression | None = None,  # noqa: A002 - DuckDB's name
         **_: Any,
     ) -> ds.Scanner:
-        """A scanner of these columns and of the rows that pass the filter."""
         needed = pa.schema([_COLUMNS.field(name) for name in _needed(columns, filter)])
         spans = narrowed(self._spans, filter)
         batches = record_batches(self._store, self._cluster_id, spans, needed)
@@ -148,7 +147,6 @@ class _Table(ds.Dataset):  # type: ignore[misc]
 
 
 def _needed(columns: Iterable[str] | None, condition: ds.Expression | None) -> list[str]:
-    """The columns that a scan decodes: those that it returns, and those in its condition."""
     text = str(condition)
     wanted = COLUMNS.names if columns is None else set(columns)
     needed = [name for name in COLUMNS.names if name in wanted or name in text]
@@ -156,9 +154,10 @@ def _needed(columns: Iterable[str] | None, condition: ds.Expression | None) -> l
 
 
 def narrowed(spans: Iterable[Span], condition: ds.Expression | None) -> list[Span]:
-    """The spans without records that cannot meet a condition, as far as it compares places and times with constants.
+    """Narrows the spans by the comparisons of places and times with constants in a condition.
 
-    Only the text of the condition is known. If it has anything but comparisons joined by "and", nothing is left out.
+    Only the text of the condition is available. If it contains anything but comparisons joined by "and", nothing is
+    narrowed.
     """
     text = _TEXT.sub("", str(condition))
     if _OTHER.search(text):
@@ -177,7 +176,7 @@ def narrowed(spans: Iterable[Span], condition: ds.Expression | None) -> list[Spa
 
 
 def _within(bounds: Bounds, name: str, comparison: str, constant: str) -> Bounds:
-    """The bounds narrowed by a comparison of the column `name`. They may be slightly wider than necessary."""
+    """Narrows the bounds by a comparison of the column `name`. They may be slightly wider than necessary."""
     is_time = name == "timestamp"
     number = (
         round(datetime.fromisoformat(constant).timestamp() * 1000) if is_time else int(constant)

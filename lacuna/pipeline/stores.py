@@ -1,4 +1,4 @@
-"""The object stores that this process has open, by URL. The tasks of one Python worker share them."""
+"""The object stores that this process has open, by URL, shared by the tasks of a Python worker."""
 
 import logging
 import threading
@@ -27,14 +27,11 @@ _open: "OrderedDict[str, ObjectStore]" = OrderedDict()
 
 
 def shared_store(url: str) -> ObjectStore:
-    """The store at `url`, opened on first use.
+    """Returns the store at `url`, opened on first use. Sends no request to it.
 
-    Up to eight stores stay open; beyond that, the least recently used is closed.
-
-    If `url` names no encryption keys, this machine's environment may name them (`with_keys`).
-
-    Sends no request to the store. Raises StoreMisconfiguredError for an invalid URL, and PipelineError for a folder
-    that does not exist.
+    Up to eight stores stay open; beyond that, the least recently used one is closed. If `url` names no encryption keys,
+    the environment may provide them (`with_keys`). Raises StoreMisconfiguredError for an invalid URL, and PipelineError
+    for a folder that does not exist.
     """
     with _lock:
         store = _open.pop(url, None) or _open_existing(url)
@@ -45,10 +42,7 @@ def shared_store(url: str) -> ObjectStore:
 
 
 def _open_existing(url: str) -> ObjectStore:
-    """Opens a store.
-
-    Raises PipelineError for a missing folder, since opening it would create it, which no job should do.
-    """
+    """Opens a store. Raises PipelineError for a missing folder, which no job should create by opening it."""
     folder = folder_of(url)
     if folder is not None and not Path(folder).is_dir():
         raise PipelineError(
@@ -69,8 +63,8 @@ def _close(url: str, store: ObjectStore) -> None:
 def check_store(url: str, cluster_id: str | None = None) -> str:
     """Checks that the store can be read and belongs to a cluster, and returns the cluster's id.
 
-    Raises ForeignStoreError if `cluster_id` is given and the store belongs to another cluster, and PipelineError if the
-    store cannot be read or belongs to no cluster.
+    Raises ForeignStoreError if that is not `cluster_id` (if given), and PipelineError if the store cannot be read or
+    belongs to no cluster.
     """
     try:
         marker = read_marker(shared_store(url))

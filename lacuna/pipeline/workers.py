@@ -1,4 +1,4 @@
-"""Runs a job's tasks in threads of this process or, if there is much to read, on Spark, and reports its progress."""
+"""Runs a job's tasks in threads of this process or, if there is much to read, on Spark, and reports progress."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -18,32 +18,32 @@ OpenSpark: TypeAlias = Callable[[], "SparkSession"]
 SPARK_FROM_BYTES: Final = 1 << 30
 """The default number of stored bytes from which a job uses Spark. With less to read, the JVM costs more."""
 
-#: The most tasks at once in this process, which bounds its memory.
+#: The maximum number of concurrent tasks in this process, which limits its memory.
 _MOST_THREADS: Final = 4
 
 
 class Progress:
-    """Receives a job's progress, in any thread. This base class shows nothing."""
+    """Receives a job's progress, in any thread. This base class displays nothing."""
 
     def stage(self, text: str) -> None:
-        """Shows the description of the stage that begins now."""
+        """Begins a stage with this description."""
 
     def expect(self, amount: int) -> None:
         """Adds `amount`, in bytes or tasks, to the total work."""
 
     def advance(self, amount: int) -> None:
-        """Reports that `amount` more of the work is done."""
+        """Adds `amount` to the work done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Runs a job's tasks on Spark, if available, when they read `spark_from_bytes` or more, or else in this process."""
+    """Runs a job's tasks on Spark, if available, when they read `spark_from_bytes` or more, else in this process."""
 
     open_spark: OpenSpark | None = None
     spark_from_bytes: int = 0
 
     def spark_for(self, size: int) -> "SparkSession | None":
-        """The Spark session for tasks that read `size` stored bytes, or None if this process runs them."""
+        """Returns the Spark session for tasks that read `size` stored bytes, or None if this process runs them."""
         if self.open_spark is None or size < self.spark_from_bytes:
             return None
         return self.open_spark()
@@ -59,9 +59,8 @@ class Workers:
     ) -> None:
         """Runs `work(task, attempt)` for each task, and calls `tell` with its index and result when it ends.
 
-        No two attempts have the same number. If a task fails, its error is raised once no other task is running. On
-        Spark, the error is wrapped in Spark's own. `size` is the number of bytes that the tasks read, and `what` a
-        description.
+        Attempt numbers are unique. If a task fails, its error (on Spark, wrapped in Spark's own) is raised once no
+        other task is running. `size` is the number of bytes that the tasks read, and `what` describes them.
         """
         spark = self.spark_for(size)
         if spark is None:
@@ -86,5 +85,5 @@ def run_here(
         except BaseException:
             executor.shutdown(
                 wait=False, cancel_futures=True
-            )  # the block waits for the running ones
+            )  # the end of the block waits for running tasks
             raise

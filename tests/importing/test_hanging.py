@@ -71,7 +71,7 @@ def test_a_transaction_that_hangs_is_named_with_the_command_that_ends_it(tmp_pat
         assert told(hanging) in untimed(shown.stderr)
         kept = lacuna("promote", TOPIC)
         assert kept.returncode == 1
-        assert f"nothing is promoted: {told(hanging)}" in untimed(kept.stderr)
+        assert f"nothing was promoted: {told(hanging)}" in untimed(kept.stderr)
 
         assert asyncio.run(end_hanging(there.bootstrap, [(TOPIC, 0)])) == [hanging]
         assert found_in(there.bootstrap) == []

@@ -181,7 +181,7 @@ def test_records_groups_and_configs_arrive_and_producers_after_promotion(
     send(there, "orders", ["a", "b", "c"], **{"compression.type": "lz4"})
     commit(there, "billing", TopicPartition("orders", 0, 2))
     first = imported(there, target, "orders")
-    assert first.lines == ["orders: copied, but without effect here: flush.messages"]
+    assert first.lines == ["orders: copied, but has no effect here: flush.messages"]
     send(there, "orders", ["d"], **{"enable.idempotence": True})
     second = imported(there, target, "orders")
     assert 0 < second.progress.counts.bytes_copied < first.progress.counts.bytes_copied
@@ -304,7 +304,9 @@ def test_a_topic_is_promoted_at_a_named_offset(source: Cluster, target: Cluster)
 
     with pytest.raises(UserError, match="the copy ends at offset 2, before 3; let"):
         promote(3)
-    with pytest.raises(UserError, match=r"an offset is given for busy\[1\], which is not among"):
+    with pytest.raises(
+        UserError, match=r"an offset was specified for busy\[1\], which is not among"
+    ):
         promote(2, partition=1)
     assert promote(2) == ["promoted busy; 1 offsets of the source were not copied"]
 
@@ -466,7 +468,7 @@ def test_a_source_that_does_not_answer_is_named(target: Cluster) -> None:
 
 
 def test_a_cluster_is_not_imported_into_itself(target: Cluster) -> None:
-    with pytest.raises(UserError, match="the source is this cluster itself"):
+    with pytest.raises(UserError, match="the source is this same cluster"):
         imported(target.bootstrap, target)
 
 

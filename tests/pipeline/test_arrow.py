@@ -208,7 +208,7 @@ def test_a_past_time_and_a_snapshot_of_the_metadata(running: Cluster) -> None:
         ({"as_of": "-10d"}, "as_of: the visible part of orders is known only from"),
         ({"data": "no/such/folder"}, "there is no folder no/such/folder: check"),
         ({"data": "."}, "no cluster is running on the data folder .: start it"),
-        ({"data": None}, "no bucket is named: give the data folder"),
+        ({"data": None}, "no bucket is specified: provide the data folder"),
     ],
 )
 def test_errors_say_what_to_do(

@@ -129,7 +129,7 @@ def test_masters_that_spark_knows(master: str, local: bool) -> None:
     "master", ["nonsense", "", "local[0]", "local[]", "local[two]", "localhost:7077", "spark://"]
 )
 def test_what_is_no_master(master: str) -> None:
-    with pytest.raises(PipelineError, match="is not a Spark master: give local"):
+    with pytest.raises(PipelineError, match="is not a Spark master: specify local"):
         check_master(master)
 
 

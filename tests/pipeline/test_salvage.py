@@ -71,7 +71,7 @@ def test_errors_name_the_object(cluster: Cluster, tmp_path: Path) -> None:
         assert list(log.pieces(0, 1 << 60)) == []
     with pytest.raises(PipelineError, match="no cluster is running on the data folder"):
         find_cluster(data=str(tmp_path))
-    with pytest.raises(PipelineError, match="no bucket is named"):
+    with pytest.raises(PipelineError, match="no bucket is specified"):
         find_cluster(control="127.0.0.1:1", environment={})
     with pytest.raises(PipelineError, match="there is no folder"):
         check_store(f"file://{tmp_path}/nothing")

@@ -71,7 +71,7 @@ def test_an_error_of_a_task_is_the_errors_one_line(
     [
         (store_fails, "^the bucket is closed$"),
         (has_no_lacuna, "lacuna is not installed on Spark's executors"),
-        (dies, "a Python worker of Spark was killed"),
+        (dies, "a Spark Python worker was killed"),
     ],
 )
 def test_other_troubles_of_a_task(
@@ -147,7 +147,7 @@ def test_the_source_says_what_is_missing_and_what_to_do() -> None:
         "except ImportError as error: print(error)"
     )
     assert said.startswith(
-        f"Spark's workers run {sys.executable}, which lacks something lacuna needs"
+        f"Spark's workers run {sys.executable}, which lacks a package that lacuna needs"
     )
     assert "google.protobuf" in said
     assert "activate the environment" in said

@@ -1,4 +1,4 @@
-"""The audit of a bucket: checks that every byte matches what was written, and that it agrees with the metadata."""
+"""The audit of a bucket: checks that every byte is as it was written, and that the data agrees with the metadata."""
 
 from lacuna.pipeline.audit.findings import Finding, Hit, Kind
 from lacuna.pipeline.audit.job import AuditOptions, audit

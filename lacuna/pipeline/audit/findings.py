@@ -1,17 +1,17 @@
-"""The findings of an audit, as values: what is wrong, where, which offsets it affects, and what to do."""
+"""The findings of an audit: what is wrong and where, which offsets are affected, and what to do."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-#: The most findings that a task keeps; further ones are only counted.
+#: The maximum number of findings that a task keeps; further ones are only counted.
 MAX_FINDINGS: Final = 500
 _SHOWN_HITS: Final = 5
 
 
 class Kind(StrEnum):
-    """The kinds of findings. The kinds in NOTES are not errors: they are reported, but do not fail an audit."""
+    """The kinds of findings. All are errors, except those in NOTES, which are reported but do not fail the audit."""
 
     DAMAGE = "damaged bytes"
     TRUNCATED = "object too short"
@@ -36,13 +36,13 @@ _ADVICE: Final = {
     Kind.MISSING: "restore the object from a copy of the bucket (its versions, a backup)",
     Kind.EXTENT: "keep the bucket and the journal as they are, and report this as a bug in Lacuna",
     Kind.OFFSETS: "keep the bucket and the journal as they are, and report this as a bug in Lacuna",
-    Kind.LOG_START: "if the topic has retention, a version up to 0.1 may have removed expired records by "
-    "compaction without moving the log start: delete the records below the end of these "
-    "offsets (kafka-delete-records.sh, or DeleteRecords of any client), so that consumers "
-    "learn of it as on Kafka. If not, keep the bucket and the journal as they are and report "
-    "this as a bug in Lacuna",
+    Kind.LOG_START: "if the topic has retention, compaction in version 0.1 or earlier may have removed "
+    "expired records without moving the log start: delete the records below the end of these "
+    "offsets (kafka-delete-records.sh, or DeleteRecords in any client), so that consumers are told, as in "
+    "Kafka. If it has no retention, keep the bucket and the journal as they are, and report this as a bug in "
+    "Lacuna",
     Kind.OUTCOME: "keep the bucket and the journal as they are, and report this as a bug in Lacuna",
-    Kind.KEYS: "compact the topic again; if the finding comes back, report it as a bug in Lacuna",
+    Kind.KEYS: "compact the topic again; if the finding recurs, report it as a bug in Lacuna",
     Kind.MARKER: "restore this object with the text that names the cluster",
     Kind.METADATA: "publish a new snapshot with `lacuna metadata publish`",
     Kind.FUTURE: "the journal is older than the bucket: restore a newer copy of the journal before "
@@ -55,7 +55,7 @@ _ADVICE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """The offsets of a partition, from `first_offset` to `end_offset` (exclusive), that a finding affects."""
+    """The offsets [first_offset, end_offset) of a partition that a finding affects."""
 
     topic: str
     partition: int
@@ -72,9 +72,9 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One finding, about `size` bytes at `position` in the object `key`.
+    """A finding about `size` bytes at `position` in the object `key`.
 
-    `key` is empty if the finding is about no object, and `position` is -1 if it is about no particular bytes.
+    `key` is empty if no object is concerned, and `position` is -1 if no particular bytes are.
     """
 
     kind: Kind
@@ -107,7 +107,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """Collects errors and notes, up to `limit` of each. Any others are only counted."""
+    """Collects up to `limit` errors and as many notes. Further ones are only counted."""
 
     errors: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
@@ -117,7 +117,7 @@ class Findings:
 
     @property
     def found(self) -> list[Finding]:
-        """All findings that were kept, with the notes last."""
+        """The collected findings: errors first, then notes."""
         return [*self.errors, *self.notes]
 
     def add(self, finding: Finding) -> None:
@@ -134,7 +134,7 @@ class Findings:
             self.add(finding)
 
     def add_all(self, others: "Findings") -> None:
-        """Adds the findings of another collection, and its counts of omitted ones."""
+        """Adds the findings of `others`, and its counts of those that were not collected."""
         self.extend(others.found)
         self.errors_left_out += others.errors_left_out
         self.notes_left_out += others.notes_left_out

@@ -1,4 +1,4 @@
-"""Copies of hot segments in a temporary folder on this machine, where an audit checks them like objects."""
+"""Copies hot segments to a temporary folder on this machine, so that an audit can check them like objects."""
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -16,10 +16,10 @@ from lacuna.pipeline.stores import has_object
 
 
 class HotCopies:
-    """Copies of the hot segments in the journal or in the bucket. A context manager.
+    """Temporary copies of hot segments, as a context manager.
 
-    `store` reads the copies, with the encryption of `bucket`. With `fills_bucket`, hot segments in the journal are also
-    put into the bucket.
+    `store` reads the copies, and decrypts them as `bucket` would. With `fills_bucket`, hot segments that are only in
+    the journal are copied to the bucket as well.
     """
 
     def __init__(self, bucket: ObjectStore, *, fills_bucket: bool = False) -> None:
@@ -42,10 +42,10 @@ class HotCopies:
     def logs(
         self, control: JobClient, read: Callable[[], list[PartitionLog]], inventory: Inventory
     ) -> list[PartitionLog]:
-        """Returns what `read` returns, with copies of all hot segments that it refers to.
+        """Calls `read`, copies all hot segments that the returned logs refer to, and returns the logs.
 
-        A segment that a job has put into the bucket is copied from the bucket, because jobs read it there. It is also
-        read from the journal, which checks the bytes that it returns.
+        If a job has put a segment into the bucket, the copy is made from there, because that is what jobs read. The
+        journal's version is read too, since the journal checks the bytes it returns.
         """
         logs = with_copies(control, self._put, read, hot_named_in)
         for lease_id, sequence in set(hot_named_in(logs)):

@@ -1,4 +1,4 @@
-"""Lists the objects of a bucket, and judges the segments that nothing refers to."""
+"""Lists a bucket's objects, and classifies the segments that nothing refers to."""
 
 from array import array
 from bisect import bisect_left
@@ -41,13 +41,13 @@ UNKNOWN_SIZE: Final = -1
 
 
 class Segments:
-    """A list of segments with their sizes in bytes, grouped by lease. The list takes 16 bytes per segment."""
+    """A compact list of segments and their sizes, grouped by lease, which takes 16 bytes per segment."""
 
     def __init__(self) -> None:
         self._leases: dict[int, tuple[array[int], array[int]]] = {}
 
     def add(self, segment: SegmentId, size: int) -> None:
-        """Adds a segment of `size` bytes. The segments of a lease must be added in the order of their sequences."""
+        """Adds a segment of `size` bytes. Within a lease, segments must be added in sequence order."""
         sequences, sizes = self._leases.setdefault(segment.lease_id, (array("q"), array("q")))
         sequences.append(segment.sequence)
         sizes.append(size)
@@ -56,13 +56,12 @@ class Segments:
         return bool(self._leases)
 
     def __iter__(self) -> Iterator[tuple[SegmentId, int]]:
-        """The segments and their sizes, in the order of their ids."""
         for lease_id in sorted(self._leases):
             for sequence, size in zip(*self._leases[lease_id], strict=True):
                 yield SegmentId(lease_id, sequence), size
 
     def size_of(self, lease_id: int, sequence: int) -> int:
-        """The size of a segment in bytes, or UNKNOWN_SIZE if it is not in the list."""
+        """Returns the size of a segment in bytes, or UNKNOWN_SIZE if it was not listed."""
         sequences, sizes = self._leases.get(lease_id, ((), ()))
         index = bisect_left(sequences, sequence)
         is_there = index < len(sequences) and sequences[index] == sequence
@@ -75,10 +74,7 @@ _OTHER_KEYS: Final = (is_journal_key, is_encryption_key, is_probe_key)
 
 @dataclass(slots=True)
 class Inventory:
-    """The listing of a bucket, with the number and total size of all its objects.
-
-    `metadata` has the keys of metadata snapshots.
-    """
+    """A listing of a bucket. `objects` and `bytes` count everything; `metadata` lists metadata snapshot keys."""
 
     segments: Segments = field(default_factory=Segments)
     metadata: list[str] = field(default_factory=list)
@@ -89,7 +85,7 @@ class Inventory:
 
 
 def take_inventory(store: ObjectStore, cluster_id: str) -> Inventory:
-    """Lists the whole bucket. Objects whose keys do not belong to this cluster are reported as findings."""
+    """Lists the whole bucket, and reports objects whose keys do not belong to this cluster."""
     inventory = Inventory()
     for info in store.list():
         inventory.objects += 1
@@ -132,9 +128,9 @@ def _foreign(key: str, size: int) -> Finding:
 class Unreferenced(NamedTuple):
     """The number of segments without an extent, by their state in the control plane.
 
-    `garbage` segments were never committed and never will be; `garbage_bytes` is their total size. `replaced` segments
-    are waiting for collection. Segments `of_the_living` belong to a lease that has not ended: they are still being
-    written, were replaced, or could not be committed.
+    `garbage` segments were never committed and never will be; they total `garbage_bytes`. `replaced` segments await
+    collection. Segments `of_the_living` have a lease that has not ended: they are still being written, were replaced,
+    or could not be committed.
     """
 
     garbage: int = 0
@@ -144,7 +140,7 @@ class Unreferenced(NamedTuple):
 
 
 def unreferenced_of(inventory: Inventory, table: Rows) -> list[tuple[SegmentId, int]]:
-    """The listed segments that have no extent in the table, with their sizes in bytes."""
+    """Returns the listed segments that have no extent in the table, with their sizes in bytes."""
     used = (SegmentId(*segment) for segment, _ in table.objects())
     next_used = next(used, None)
     left = []
@@ -163,10 +159,10 @@ def judge_unreferenced(
     cluster_id: str,
     findings: Findings,
 ) -> Unreferenced:
-    """Decides which unreferenced segments are garbage, replaced, or still being written, and counts them.
+    """Counts the unreferenced segments by state. Adds findings for garbage and for segments later than the journal.
 
-    Adds findings for garbage and for segments later than the journal. Must be called after the extents were read: the
-    control plane knows the segments committed since then, so these do not count as garbage.
+    Must be called after the extents were read: the control plane then knows every segment committed in the meantime, so
+    none of these is mistaken for garbage.
     """
     sizes = dict(left)
     unknown = sorted(_uncommitted(control, sizes))
@@ -187,7 +183,6 @@ def judge_unreferenced(
 
 
 def _uncommitted(control: JobClient, segments: Iterable[SegmentId]) -> Iterator[SegmentId]:
-    """The segments of ended leases that the control plane does not know."""
     left = iter(segments)
     while asked := list(islice(left, _ASKED_AT_ONCE)):
         messages = [
@@ -199,7 +194,7 @@ def _uncommitted(control: JobClient, segments: Iterable[SegmentId]) -> Iterator[
 
 
 def _ended_leases(control: JobClient, lease_ids: Iterable[int]) -> set[int]:
-    """The leases among these that have ended. The control plane reports unknown segments only for ended leases."""
+    """Returns which of these leases have ended: only then does the control plane report an unknown segment as such."""
     probes = (SegmentId(lease_id, MAX_SEQUENCE) for lease_id in lease_ids)
     return {found.lease_id for found in _uncommitted(control, probes)}
 
@@ -211,7 +206,7 @@ def _compare(
     cluster_id: str,
     findings: Findings,
 ) -> None:
-    """Adds findings for segments that, by their lease or the position in their footer, are later than the journal."""
+    """Adds a finding for each segment whose lease, or the position in its footer, is beyond the end of the journal."""
     end = control.journal_end()
     found = [
         LaterSegment(

@@ -1,10 +1,13 @@
-"""The audit of a bucket: the driver's part.
+"""The driver's part of an audit.
 
-A live cluster changes during an audit, so findings are valid only because of the order of the steps. The audit first
-takes a pin, which protects live objects from collection. Second, it lists the bucket. Third, it reads the logs: a
-listed object that no log refers to was already unreferenced when it was listed, or has become unreferenced since.
-Finally, it asks the control plane about these objects. An object that a log refers to must exist, whether or not it was
-listed; otherwise, it is lost.
+A live cluster changes during an audit, so findings are valid only because of the order of the steps:
+
+ 1. Take a pin, which protects live objects from collection.
+ 2. List the bucket.
+ 3. Read the logs. A listed object that no log refers to either already was unreferenced, or has become so since.
+ 4. Ask the control plane about these objects.
+
+An object that a log refers to must exist, whether or not it was listed. If it does not, it has been lost.
 """
 
 import time
@@ -54,12 +57,12 @@ _TRIES: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditOptions:
-    """The scope of an audit. Without `topics`, it covers all topics and the bucket's other objects.
+    """The scope of an audit. An empty `topics` covers all topics, and the bucket's other objects as well.
 
     `metadata` is "control" (the control plane) or "bucket" (a metadata snapshot, which needs no server). Without
     `reads_records`, records are not decompressed and parsed; without `reads_objects`, no object is read. `counts_keys`
-    counts distinct keys, with Spark. If there are fewer than `spark_from_bytes` bytes to read and no keys to count,
-    this process reads them without Spark. `task_bytes` is the approximate number of bytes that a task reads.
+    counts distinct keys, which requires Spark. Otherwise, Spark is used only to read `spark_from_bytes` bytes or more.
+    A Spark task reads about `task_bytes` bytes.
     """
 
     topics: tuple[str, ...] = ()
@@ -81,7 +84,7 @@ def audit(
     open_spark: OpenSpark | None,
     progress: Progress | None = None,
 ) -> Report:
-    """Audits a cluster's bucket. Without `open_spark`, this process reads the whole bucket, and keys are not counted.
+    """Audits a cluster's bucket. Without `open_spark`, this process reads everything itself, and counts no keys.
 
     Raises PipelineError, ControlPlaneUnavailable, StoreMisconfiguredError, ForeignStoreError.
     """
@@ -105,7 +108,7 @@ class _Audit:
         self._findings = Findings(limit=10_000)
         self._remarks: list[str] = []
         self._exits = ExitStack()
-        # Spark counts keys from the bucket.
+        # Spark reads the keys from the bucket.
         self._hot = self._exits.enter_context(
             HotCopies(self._store, fills_bucket=options.counts_keys)
         )
@@ -147,7 +150,6 @@ class _Audit:
         return ReadHold(source) if isinstance(source, JobClient) else nullcontext()
 
     def _look(self) -> Inventory:
-        """Lists the bucket and checks the cluster's marker."""
         self._progress.stage("listing")
         cluster_id = self._source.cluster_id
         check_encryption(self._store)
@@ -155,9 +157,9 @@ class _Audit:
         inventory = take_inventory(self._store, cluster_id)
         if marker is not None and not inventory.segments:
             raise ForeignStoreError(
-                f"the bucket {self._location.store} holds nothing below "
-                f"{segments_prefix(cluster_id)}, and its marker names another cluster or none: "
-                "give the bucket that belongs to this control plane"
+                f"the bucket {self._location.store} contains nothing below "
+                f"{segments_prefix(cluster_id)}, and its marker names a different cluster or none: specify the "
+                "bucket that belongs to this control plane"
             )
         if marker is not None:
             self._findings.add(marker)
@@ -212,7 +214,6 @@ class _Audit:
     def _tasks(
         self, inventory: Inventory, logs: Sequence[PartitionLog], table: Rows, read: Read
     ) -> tuple[list[ObjectTask], list[ObjectTask]]:
-        """The tasks that read the bucket, and those that read copies of hot segments on this machine."""
         left: list[tuple[SegmentId, int]] = []
         if not self._options.topics:
             left = unreferenced_of(inventory, table)
@@ -295,7 +296,6 @@ class _Audit:
             self._progress.advance(task.size)
 
     def _checker(self) -> Callable[[ObjectStore, ObjectTask], TaskResult]:
-        """The function that checks a task's objects, in this process or in an executor."""
         cluster_id, reads_records = self._source.cluster_id, self._options.reads_records
         return lambda store, task: check_objects(
             store, cluster_id, task, reads_records=reads_records
@@ -304,7 +304,7 @@ class _Audit:
     def _count_keys(
         self, spark: "SparkSession", logs: Sequence[PartitionLog]
     ) -> dict[int, KeyCounts]:
-        """Counts keys, unless an error was found. Counting reads everything again, and fails at the first damage."""
+        """Counts keys, unless errors were found: counting reads everything again, and fails at the first damage."""
         if self._findings.errors:
             self._remarks.append(
                 "keys were not counted because the audit found errors: fix these first"
@@ -347,7 +347,6 @@ class _Audit:
 
 
 def _by_partition(sparse: Sequence[int]) -> dict[int, list[Sparse]]:
-    """`Matcher.sparse` as sorted lists by partition index."""
     found: dict[int, list[Sparse]] = {}
     for index, *extent in zip(*[iter(sparse)] * 4, strict=True):
         found.setdefault(index, []).append(Sparse(*extent))

@@ -1,7 +1,7 @@
 """Counts the distinct keys of partitions exactly, using a Spark shuffle.
 
-For a topic that is compacted by key, the control plane knows the offset below which no key has two values. Below it,
-the number of records with a key must equal the number of distinct keys.
+For a topic that is compacted by key, the control plane knows the offset below which each key has only one value. Up to
+that offset, there must be as many records with a key as there are distinct keys.
 """
 
 import pickle
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 _SCHEMA: Final = "partition int, is_compacted boolean, key binary"
 _SHUFFLES: Final = "spark.sql.shuffle.partitions"
-#: Stored bytes per shuffle partition; the keys are only a part of them.
+#: Stored bytes per shuffle partition, of which keys are only a part.
 _SHUFFLE_BYTES: Final = 64 << 20
 _MOST_SHUFFLES: Final = 2_000
 _TASK_BYTES: Final = 8 * BLOCK_BYTES
 
 
 class _KeyTask(NamedTuple):
-    """The pieces of one partition to read. Below the offset `compacted_to`, no key has two values."""
+    """The pieces of one partition to read. Below `compacted_to`, each key must have only one value."""
 
     partition: int
     compacted_to: int
@@ -52,10 +52,10 @@ def count_keys(
     logs: Sequence[PartitionLog],
     compacted: Mapping[PartitionKey, int],
 ) -> tuple[dict[int, KeyCounts], list[Finding]]:
-    """Counts the keys of committed records, by index of their log, and finds partitions that contradict `compacted`.
+    """Counts the keys of committed records, by index of their log, and reports partitions that contradict `compacted`.
 
-    `compacted` gives, for some partitions, the offset below which no key has two values. Raises DamagedDataError and
-    DataLossError if the bucket is damaged.
+    `compacted` contains the offset below which each key has only one value, for some partitions. Raises
+    DamagedDataError and DataLossError if the bucket is damaged.
     """
     tasks = [
         _KeyTask(
@@ -80,7 +80,10 @@ def count_keys(
         records, distinct, log = row["compacted_keys"], row["compacted_distinct"], logs[index]
         if records != distinct:
             end = compacted[log.key]
-            reason = f"{records} records of {distinct} keys lie below offset {end}, up to which no key has two values"
+            reason = (
+                f"{records} records with {distinct} distinct keys are below offset {end}, although each key should "
+                "have only one record there"
+            )
             hit = Hit(log.topic, log.partition, log.log_start_offset, end)
             findings.append(Finding(kind=Kind.KEYS, reason=reason, hits=(hit,)))
     return counts, findings
@@ -88,10 +91,7 @@ def count_keys(
 
 @contextmanager
 def _shuffled_in(spark: "SparkSession", tasks: Sequence[_KeyTask]) -> Iterator[None]:
-    """Sets the number of shuffle partitions according to the bytes to read.
-
-    Spark's default of 200 suits larger jobs.
-    """
+    """Adapts the number of shuffle partitions to the bytes to read, since Spark's default of 200 suits larger jobs."""
     size = sum(piece.size for task in tasks for piece in task.pieces)
     wanted = max(spark.sparkContext.defaultParallelism, size // _SHUFFLE_BYTES)
     before = spark.conf.get(_SHUFFLES)
@@ -103,9 +103,9 @@ def _shuffled_in(spark: "SparkSession", tasks: Sequence[_KeyTask]) -> Iterator[N
 
 
 def compacted_offsets(control: JobClient, logs: Sequence[PartitionLog]) -> dict[PartitionKey, int]:
-    """The offset up to which each partition with cleanup.policy=compact was compacted.
+    """Returns the offset up to which each partition with cleanup.policy=compact is compacted.
 
-    Leaves out partitions that have changed since `logs` were read.
+    Partitions that have changed since `logs` were read are left out.
     """
     topics = control.topics()
     asked = [

@@ -1,10 +1,10 @@
-"""Checks that the metadata of partitions is consistent in itself; pure.
+"""Checks the metadata of partitions for consistency; pure.
 
-Lacuna stores no control records, so markers take no offsets, and ranges that were never rewritten have no holes. Below
-the last stable offset, compaction leaves holes: within an extent that it wrote, between two such extents, and in place
-of a rewritten range in which no record remains, which may lie between untouched extents. A hole at the front of the log
-is explained up to the offset below which, according to the control plane, nothing live was lost. At and above the last
-stable offset, nothing is ever rewritten, so a hole there is lost data.
+Lacuna stores no control records, so markers take up no offsets, and ranges that have never been rewritten contain no
+holes. Below the last stable offset, compaction leaves holes within an extent that it wrote, between two such extents,
+and in place of a range whose records it has all removed, which may lie between untouched extents. A hole at the front
+of the log is explained up to the offset below which, according to the control plane, no live record was lost. From the
+last stable offset on, nothing is ever rewritten, so a hole there means that data was lost.
 """
 
 from bisect import bisect_left
@@ -27,13 +27,13 @@ from lacuna.pipeline.extents import PartitionLog
 T = TypeVar("T")
 
 _KNOWN_FLAGS: Final = FLAG_LOG_APPEND_TIME | FLAG_TRUE_OFFSETS | FLAG_ABORTED_BEFORE
-#: The most findings that one check reports for one partition.
+#: The maximum number of findings that a check reports for a partition.
 _MOST: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hole:
-    """Offsets [first, end) that are in no extent. `is_explained` says that compaction may have left the hole."""
+    """Offsets [first, end) without an extent. `is_explained` says whether compaction may have left the hole."""
 
     first_offset: int
     end_offset: int
@@ -41,10 +41,7 @@ class Hole:
 
 
 def holes_of(log: PartitionLog) -> list[Hole]:
-    """The holes from the log start to the high watermark.
-
-    A hole that spans the last stable offset is cut at that offset.
-    """
+    """Returns the holes from the log start to the high watermark, split at the last stable offset."""
     found = []
     first = log.log_start_offset
     ends = (*log.extents.base_offsets, log.high_watermark)
@@ -60,13 +57,13 @@ def holes_of(log: PartitionLog) -> list[Hole]:
 
 
 def check_log(log: PartitionLog) -> list[Finding]:
-    """Finds errors in the metadata of one partition, without regard to other partitions."""
+    """Finds errors in the metadata of one partition, viewed on its own."""
     rows = rows_of(log)
     checks = (_check_offsets, _check_front, _check_order, _check_identity, _check_dead)
     findings = [found for check in checks for found in check(log, rows)]
     reason = (
-        "acknowledged records are in no extent above the last stable offset "
-        f"{log.last_stable_offset}, where compaction never removes records"
+        f"acknowledged records above the last stable offset {log.last_stable_offset} are in no extent, although "
+        "compaction never removes records there"
     )
     findings.extend(
         _finding(log, Kind.OFFSETS, hole.first_offset, hole.end_offset, reason)
@@ -105,10 +102,7 @@ def _check_offsets(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
 
 
 def _check_front(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
-    """Checks that no live record was lost between the log start and the first extent.
-
-    Compaction may remove only aborted or superseded records there, unless it moves the log start.
-    """
+    """Checks that nothing live was lost before the first extent: only aborted and superseded records may be gone."""
     known_to = max(log.log_start_offset, log.vacated_to)
     front = log.extents.base_offsets[0] if len(rows) else log.high_watermark
     front = min(front, log.last_stable_offset)
@@ -135,16 +129,16 @@ def _check_order(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
             Kind.OFFSETS,
             base,
             end,
-            f"two extents hold the same offsets: one ends at {end}, the next one begins at {base}",
+            f"two extents overlap: one ends at offset {end}, but the next one begins at {base}",
         )
 
 
 def _check_identity(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
-    """Checks that only transactional extents have a producer, none of them is rewritten, and all flags are known."""
+    """Checks that the columns of each extent are consistent with one another."""
     for row in _some(filter(_contradicts_itself, rows)):
         shown = ("position", "size", "producer_id", "transaction", "flags")
         values = ", ".join(f"{name} {getattr(row, name)}" for name in shown)
-        reason = f"an extent whose columns contradict each other: {values}"
+        reason = f"the columns of an extent contradict each other: {values}"
         yield _of_extent(log, Kind.EXTENT, row, reason)
 
 
@@ -161,10 +155,7 @@ def _contradicts_itself(row: ExtentRow) -> bool:
 
 
 def _check_dead(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
-    """Checks that dead ranges are in order and consist of whole extents.
-
-    Each must belong to a transaction or have been aborted at a source.
-    """
+    """Checks that dead ranges are in order, consist of whole extents, and belong to a transaction or to an import."""
     edge = 0
     disordered = []
     for first, end in zip(log.dead.firsts, log.dead.ends, strict=True):
@@ -204,7 +195,7 @@ def _check_dead_are_filled(log: PartitionLog) -> Iterator[Finding]:
         if filled[bisect_left(bases, end)] - filled[bisect_left(bases, first)]
         < end - max(first, start)
     ):
-        reason = "a dead range has offsets that are in no extent"
+        reason = "a dead range contains offsets that are in no extent"
         yield _finding(log, Kind.OUTCOME, first, end, reason)
 
 
@@ -213,9 +204,9 @@ def _some(wrong: Iterable[T]) -> Iterator[T]:
 
 
 def check_outcomes(logs: Sequence[PartitionLog], table: Rows) -> list[Finding]:
-    """Finds transactions with different outcomes in different partitions (S1), or with several producers.
+    """Finds transactions whose outcome differs between partitions (S1), and those with several producers.
 
-    If a transaction was undecided when a partition was read, its extents in that partition contradict no outcome.
+    A transaction may have been undecided when a partition was read; its extents there do not contradict any outcome.
     """
     dead: set[int] = set()
     committed: set[int] = set()

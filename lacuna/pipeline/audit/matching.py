@@ -1,6 +1,6 @@
 """Compares the batches of an object with the control plane's extents; pure.
 
-Both are sorted by position, so a single pass, which handles one extent at a time, is enough.
+Both are sorted by position, so a single pass suffices, with one extent in progress at a time.
 """
 
 from array import array
@@ -20,7 +20,7 @@ from lacuna.pipeline.audit.tables import ExtentRow, Outcome
 
 
 class PartitionName(NamedTuple):
-    """The partition that an index in the table stands for."""
+    """A partition, to which a table's rows refer by index."""
 
     topic: str
     topic_id: bytes
@@ -29,7 +29,7 @@ class PartitionName(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """The batches found in one partition, and its records by `Outcome`."""
+    """The number of batches found in a partition, and of its records by `Outcome`."""
 
     records: list[int] = field(default_factory=lambda: [0] * len(Outcome))
     batches: int = 0
@@ -40,7 +40,7 @@ class Counts:
 
 
 class _Span(NamedTuple):
-    """An intact batch: its place in the object, its base offset as stored, and its number of offsets."""
+    """An intact batch: its place in the object, its stored base offset, and its number of offsets."""
 
     position: int
     size: int
@@ -50,7 +50,7 @@ class _Span(NamedTuple):
 
 @dataclass(slots=True)
 class _Damaged:
-    """Damage, whether it is in a part that holds records, and the offsets that it may affect."""
+    """Damage, whether it affects a part that holds records, and the offsets that may be affected."""
 
     damage: Damage
     is_payload: bool
@@ -58,10 +58,10 @@ class _Damaged:
 
 
 class Matcher:
-    """Compares one object with its extents, which are given as rows in order of position.
+    """Compares one object with its extents, given as rows in order of position.
 
-    `sparse` receives four numbers for each intact extent that contains holes: the partition's index, the base offset,
-    the next offset, and the number of offsets without a record.
+    For each intact extent with holes, four numbers are appended to `sparse`: the partition index, the base offset, the
+    next offset, and the number of offsets without a record.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Matcher:
         self._at = 0
 
     def add(self, part: AuditedPart, *, is_payload: bool) -> None:
-        """Takes the next part of the object. `is_payload` is False for its header and end, which hold no records."""
+        """Processes the next part of the object. `is_payload` is False for its header and end."""
         for damage in part.damages:
             if len(self._damages) == MAX_FINDINGS:
                 self._findings.errors_left_out += 1
@@ -94,7 +94,7 @@ class Matcher:
             self._add_batch(position, header, owner)
 
     def finish(self) -> None:
-        """Ends the comparison, and adds the findings about damage and the remaining extents."""
+        """Checks the remaining extents, and reports damage. Call this after the last part."""
         while self._at < len(self._extents):
             self._finish_extent(self._extents[self._at])
             self._at += 1
@@ -113,11 +113,10 @@ class Matcher:
             )
 
     def _apart(self) -> None:
-        """Reports each extent that shares bytes with the previous one, and removes it."""
         kept: list[_Extent] = []
         for extent in self._extents:
             if kept and extent.row.position < kept[-1].row.end:
-                self._tell(extent, "it shares bytes with the extent before it in the object")
+                self._tell(extent, "it overlaps the previous extent in the object")
             else:
                 kept.append(extent)
         self._extents = kept
@@ -138,15 +137,12 @@ class Matcher:
             return
         if position < row.position or end > row_end:
             extent.is_told = True
-            self._tell(extent, f"its bounds are not those of the batch at {position}")
+            self._tell(extent, f"its bounds differ from those of the batch at {position}")
             return
         reason = extent.take(position, header)
         name = self._names[row.partition]
         if owner is not None and owner != (name.topic_id, name.partition):
-            reason = (
-                f"according to the object, partition {owner[1]} of topic {show_id(owner[0])} is "
-                "there"
-            )
+            reason = f"according to the object, these bytes belong to partition {owner[1]} of topic {show_id(owner[0])}"
         if reason and not extent.is_told:
             extent.is_told = True
             self._tell(extent, reason)
@@ -190,8 +186,6 @@ class Matcher:
 
 @dataclass(slots=True)
 class _Extent:
-    """One extent, and the batches found in it."""
-
     row: ExtentRow
     is_told: bool = False
     newest: int = -1
@@ -204,11 +198,11 @@ class _Extent:
 
     @property
     def holes(self) -> int:
-        """The number of offsets without a record. Valid once `take` has received all batches."""
+        """The number of offsets without a record, once all batches have been passed to `take`."""
         return self.row.next_offset - self.row.base_offset - self.records
 
     def take(self, position: int, header: BatchHeader) -> str:
-        """Counts an intact batch within the extent. Returns the error, or ""."""
+        """Counts an intact batch of the extent. Returns an error message, or ""."""
         offsets = header.last_offset_delta + 1
         before = self.spans[-1] if self.spans else None
         self.spans.append(_Span(position, header.size, header.base_offset, offsets))
@@ -216,7 +210,7 @@ class _Extent:
         self.records += header.record_count
         is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
         if is_append_time != bool(self.row.flags & FLAG_LOG_APPEND_TIME):
-            return f"the batch at {position} has another timestamp type"
+            return f"the batch at {position} has a different timestamp type"
         if self.has_true_offsets:
             first = self.row.base_offset if before is None else before.base_offset + before.offsets
             if not first <= header.base_offset < header.next_offset <= self.row.next_offset:
@@ -242,10 +236,7 @@ class _Extent:
         return ""
 
     def fault(self) -> str:
-        """The error in the extent, or "".
-
-        Valid once `take` has received all its batches, if none of its bytes is damaged.
-        """
+        """Returns the error in an undamaged extent, or "", once all its batches have been passed to `take`."""
         if not self.spans:
             return "it contains no batch"
         edge = self.row.position
@@ -258,14 +249,14 @@ class _Extent:
         if not self.has_true_offsets:
             offsets = sum(span.offsets for span in self.spans)
             if offsets != self.row.next_offset - self.row.base_offset:
-                return f"its batches have {offsets} offsets"
+                return f"its batches have {offsets} offsets in total"
         newest, stated = self.newest, self.row.max_timestamp
         if newest == stated or (newest < stated and self.has_true_offsets):
             return ""
         return f"max_timestamp is {stated}, but that of its batches is {newest}"
 
     def offsets_of(self, damage: Damage) -> tuple[int, int]:
-        """The offsets [first, end) that the damage may affect: those between the intact batches around it."""
+        """Returns the offsets [first, end) that damage may affect: those between the intact batches around it."""
         first, edge = self.row.base_offset, self.row.position
         for span in self.spans:
             if span.position != edge or span.position + span.size > damage.position:

@@ -1,4 +1,4 @@
-"""The work of a task: it reads whole objects, one range at a time, and compares them with their extents."""
+"""The work of a task: reads whole objects range by range, and compares them with their extents."""
 
 import time
 from array import array
@@ -32,10 +32,10 @@ _MOST_AHEAD: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class ObjectTask:
-    """The segments to check, as (lease id, sequence, size in bytes), and the extents in each segment.
+    """The segments to check, as (lease id, sequence, size in bytes), and their extents.
 
-    The extents of segment i are rows[firsts[i]:firsts[i + 1]], in order of position. A segment that nothing refers to
-    has no extents. `names` maps the partition indexes in the rows to partitions.
+    The extents of segment i are rows[firsts[i]:firsts[i + 1]], in order of position; an unreferenced segment has none.
+    `names` maps the rows' partition indexes to partitions.
     """
 
     segments: Sequence[tuple[int, int, int]]
@@ -45,7 +45,7 @@ class ObjectTask:
 
     @property
     def size(self) -> int:
-        """The number of bytes to read, as far as it is known."""
+        """The number of bytes to read, not counting segments of unknown size."""
         return sum(max(size, 0) for _, _, size in self.segments)
 
     def rows_of(self, index: int) -> list[ExtentRow]:
@@ -54,10 +54,7 @@ class ObjectTask:
 
 @dataclass(slots=True)
 class TaskResult:
-    """The findings of a task. `unreferenced_bytes` is the size of the batches that no extent contains.
-
-    `sparse` has the same form as in `Matcher`.
-    """
+    """The findings of a task. `unreferenced_bytes` counts batches outside all extents; see `Matcher` for `sparse`."""
 
     objects: int = 0
     bytes_read: int = 0
@@ -99,11 +96,11 @@ def check_objects(
             whole = None if coming is None else coming.result()
             _check_object(store, key, sizes[index], whole, rows, task.names, result, reads_records)
         except ObjectNotFoundError:
-            # With extents it is pinned, so it is lost. An unreferenced one may be collected at any time.
+            # If it has extents, it is pinned, so it has been lost. Otherwise, it may have been collected.
             if rows:
                 result.findings.add(_missing(key, rows, task.names))
         except ShortReadError as error:
-            reason = f"only {error.available} of the bytes exist"
+            reason = f"only {error.available} bytes of it exist"
             result.findings.add(
                 Finding(
                     kind=Kind.TRUNCATED,
@@ -124,7 +121,7 @@ def check_objects(
 
 
 def check_listed(store: ObjectStore, cluster_id: str, task: ObjectTask) -> Findings:
-    """Finds objects that are missing or too short, without reading them. Raises PipelineError if the store fails."""
+    """Reports objects that are missing or too short, without reading any. Raises PipelineError if the store fails."""
     findings = Findings()
     for index, (lease_id, sequence, listed) in enumerate(task.segments):
         rows = task.rows_of(index)
@@ -146,7 +143,7 @@ def check_listed(store: ObjectStore, cluster_id: str, task: ObjectTask) -> Findi
 def _read_ahead(
     store: ObjectStore, keys: Sequence[str], sizes: Sequence[int]
 ) -> Iterator[Future[bytearray] | None]:
-    """Yields a future for the bytes of each object, which are read while others are checked, or None if it is large."""
+    """Yields, for each object, a future for its bytes, or None if it is too large to read ahead."""
     at_once = max(1, min(store.reads_at_once, _MOST_AHEAD))
     coming: deque[Future[bytearray] | None] = deque()
     with ThreadPoolExecutor(at_once, thread_name_prefix="audit") as executor:
@@ -189,14 +186,14 @@ def _check_object(
 
 
 def _ranges(rows: Iterable[ExtentRow]) -> Iterator[tuple[int, int]]:
-    """The (position, size) of the extents, with neighbours joined up to READ_BYTES."""
+    """Yields the extents as (position, size), joining neighbours up to READ_BYTES."""
     begin = end = -1
     for row in rows:
         position, size = row.position, row.size
         if position == end and end + size - begin <= READ_BYTES:
             end += size
             continue
-        if position < end:  # it shares bytes with the previous one, which Matcher reports
+        if position < end:  # it overlaps the previous one, which Matcher reports
             continue
         if begin >= 0:
             yield begin, end - begin
@@ -227,10 +224,7 @@ def _undecryptable(
     rows: Sequence[ExtentRow],
     names: Mapping[int, PartitionName],
 ) -> Iterator[Finding]:
-    """The findings for cells of an encrypted object that cannot be read.
-
-    The contents of other cells are not checked.
-    """
+    """Reports the unreadable cells of an encrypted object. The contents of other cells are not checked."""
     for position in range(0, max(size, 1), CELL_SIZE):
         length = max(min(CELL_SIZE, size - position), 1)
         try:

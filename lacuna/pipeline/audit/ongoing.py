@@ -14,17 +14,17 @@ from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.extents import PartitionLog
 
 _ASKED_AT_ONCE: Final = 500
-#: How many times a last stable offset is read at most, if it keeps moving.
+#: The maximum number of times that a last stable offset is read if it keeps moving.
 _LOOKS: Final = 5
 
 
 def check_ongoing(
     control: JobClient, logs: Sequence[PartitionLog], table: Rows
 ) -> tuple[list[Finding], int]:
-    """Finds wrong last stable offsets. Also returns the number of partitions whose offset kept moving.
+    """Finds wrong last stable offsets. Also returns the number of partitions that changed too often to be checked.
 
     A last stable offset only moves forward. If it is the same before and after the producers are described, it also had
-    that value when they were described.
+    that value in between.
     """
     findings: list[Finding] = []
     left = list(range(len(logs)))
@@ -67,11 +67,9 @@ def _states(control: JobClient, asked: Sequence[TopicPartition]) -> Sequence[Par
 def _check(
     log: PartitionLog, before: PartitionState, after: PartitionState, producers: PartitionProducers
 ) -> list[Finding]:
-    """Checks the last stable offset.
+    """Checks that the last stable offset is the later of the oldest ongoing transaction's start and the log start.
 
-    The last stable offset must be the start of the oldest ongoing transaction, or the log start if that is later.
-    Without an ongoing transaction, it must be the high watermark, which is read both before and after the producers are
-    described, since it may grow in the meantime.
+    Without an ongoing transaction, it must equal the high watermark, which may grow while the producers are described.
     """
     starts = [
         each.current_txn_start_offset
@@ -92,7 +90,6 @@ def _check(
 
 
 def _split(table: Rows) -> tuple[set[int], Mapping[int, list[ExtentRow]]]:
-    """The transactions that were decided in some partition, and the undecided extents of each partition."""
     decided: set[int] = set()
     undecided: defaultdict[int, list[ExtentRow]] = defaultdict(list)
     for row in table:
@@ -109,7 +106,7 @@ def _check_open(
     producers: PartitionProducers,
     decided: set[int],
 ) -> list[Finding]:
-    """Checks that a transaction that is ongoing in this partition was not read as decided in another one."""
+    """Checks that no transaction that is ongoing in this partition is decided in a different one."""
     findings = []
     for each in producers.producers:
         if each.current_txn_start_offset < 0:

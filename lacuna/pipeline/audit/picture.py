@@ -1,4 +1,4 @@
-"""Draws a partition as one line that shows the contents between its log start and its high watermark; pure."""
+"""Draws the contents of a partition, from its log start to its high watermark, as a line of characters; pure."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from lacuna.pipeline.extents import PartitionLog
 
 
 class Cell(StrEnum):
-    """The content of one place in the line. Its letter is printed if there are no colours."""
+    """The content that a character of the line shows. The letter is printed if colours are off."""
 
     COMMITTED = "C"
     ABORTED = "A"
@@ -27,14 +27,14 @@ _CELLS: Final = (Cell.COMMITTED, Cell.ABORTED, Cell.COMPACTED, Cell.UNDECIDED)
 
 
 class Sparse(NamedTuple):
-    """`held` offsets at unknown places in the range from `first_offset` to `end_offset` (exclusive)."""
+    """A range [first_offset, end_offset) in which only `held` offsets have a record. It is not known which ones."""
 
     first_offset: int
     end_offset: int
     held: int
 
 
-#: If several kinds have equally many offsets in a place, the first in this order is shown.
+#: If several kinds are equally frequent in a place, the first one in this order is shown.
 _SHOWN: tuple[Cell, ...] = (
     Cell.UNDECIDED,
     Cell.ABORTED,
@@ -50,11 +50,11 @@ def draw(
     width: int,
     sparse: Sequence[Sparse] = (),
 ) -> str:
-    """The line as letters of `Cell`: `width` letters, or one per offset if there are fewer offsets.
+    """Returns a line of `Cell` letters: `width` of them, or one per offset if there are fewer offsets.
 
-    A place shows the kind of most of its offsets, but damage is always shown. `damaged` are ranges of offsets [first,
-    end). `sparse` are extents, in order, in which offsets are missing. It is unknown where in an extent they are
-    missing, so a matching share of the extent's places, evenly spread, is shown as holes.
+    Each letter shows the content of most of its offsets, except that damage is always shown. `damaged` lists ranges
+    [first, end). In the extents listed in `sparse`, in order, some offsets are missing at unknown places, so a matching
+    share of their letters, evenly spread, becomes holes.
     """
     offsets = log.high_watermark - log.log_start_offset
     width = min(width, max(offsets, 0))
@@ -80,7 +80,7 @@ def draw(
 
 
 def _thin(line: list[Cell], shares: Iterable[float]) -> None:
-    """Turns the given shares of the compacted places into holes, spread evenly."""
+    """Turns compacted letters into holes, evenly spread, according to the share of missing offsets in each."""
     due = 0.0
     for index, share in enumerate(shares):
         if line[index] is Cell.COMPACTED:
@@ -91,7 +91,7 @@ def _thin(line: list[Cell], shares: Iterable[float]) -> None:
 
 
 def _covered(ranges: Sequence[Sparse], edges: Sequence[int]) -> list[float]:
-    """How many offsets of the ranges lie in each place between two edges. The ranges must be in order and disjoint."""
+    """Returns how many offsets of the ranges, which must be sorted and disjoint, lie between each two edges."""
     firsts = [each.first_offset for each in ranges]
     before = list(accumulate((each.held for each in ranges), initial=0))
     totals = []

@@ -1,4 +1,4 @@
-"""The report of an audit, as values."""
+"""The report of an audit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,7 +17,7 @@ PICTURE_WIDTH = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCounts:
-    """The counts for a partition: its committed records, those of them without a key, and its distinct keys."""
+    """A partition's numbers of committed records, committed records without a key, and distinct keys."""
 
     records: int
     null_keys: int
@@ -26,11 +26,11 @@ class KeyCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReport:
-    """The report on one partition. Offsets are counted from the metadata, records from the objects that were read.
+    """The report on one partition. Offsets are counted from the metadata, and records from the objects that were read.
 
-    `committed`, `aborted`, `compacted`, `undecided` and `holes` are numbers of offsets that add up to high_watermark -
-    log_start_offset. If no objects were read, holes within compacted extents are unknown and count as `compacted`, and
-    the four record counts are None.
+    `committed`, `aborted`, `compacted`, `undecided` and `holes` count offsets, and add up to high_watermark -
+    log_start_offset. If no objects were read, the four record counts are None, and holes within compacted extents,
+    which are then unknown, count as `compacted`.
     """
 
     topic: str
@@ -58,7 +58,7 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The whole report. `seconds` is the duration of the audit, and `task_seconds` the total duration of its tasks.
+    """The report of an audit, which took `seconds`; its tasks took `task_seconds` in total.
 
     Sizes are in bytes. `unsettled` is the number of partitions whose last stable offset could not be checked.
     """
@@ -111,7 +111,7 @@ def partition_reports(
     findings: Sequence[Finding],
     keys: Mapping[int, KeyCounts],
 ) -> list[PartitionReport]:
-    """Makes a report for each log, in order. `keys` has the key counts by index of the log, if keys were counted."""
+    """Returns a report for each log, in order. `keys` contains key counts by index of the log, if keys were counted."""
     hits: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for finding in findings:
         for hit in () if finding.is_note else finding.hits:
@@ -164,7 +164,6 @@ def _partition_report(
 
 
 def _offsets(log: PartitionLog) -> list[int]:
-    """The number of offsets at or above the log start with each `Outcome`."""
     found = [0] * len(Outcome)
     for first, end, outcome in spans_of(log):
         found[outcome] += max(end - max(first, log.log_start_offset), 0)
@@ -173,7 +172,7 @@ def _offsets(log: PartitionLog) -> list[int]:
 
 @dataclass(slots=True)
 class Read:
-    """The results of listing and reading the objects, as numbers for the report."""
+    """The counts from listing and reading the objects."""
 
     inventory: Inventory
     unreferenced: Unreferenced = field(default_factory=Unreferenced)

@@ -1,4 +1,4 @@
-"""Checks the objects of a bucket that are not segments: the cluster's marker and metadata snapshots."""
+"""Checks a bucket's objects other than segments: the cluster's marker and metadata snapshots."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ _MAX_MARKER_BYTES = 4096
 
 
 def check_marker_bytes(store: ObjectStore, cluster_id: str) -> Finding | None:
-    """The finding if the marker is missing or differs from the marker written for this cluster, otherwise None."""
+    """Returns a finding if the marker is missing or is not as Lacuna wrote it for this cluster."""
     expected = ClusterMarker(cluster_id).encode()
     try:
         size = store.size(CLUSTER_MARKER_KEY)
@@ -30,7 +30,7 @@ def check_marker_bytes(store: ObjectStore, cluster_id: str) -> Finding | None:
     end = wrong[-1] + 1 if wrong and len(found) == len(expected) else max(size, first + 1)
     return Finding(
         kind=Kind.MARKER,
-        reason=f"it differs from what was written: {expected.decode().strip()}",
+        reason=f"it differs from what Lacuna wrote: {expected.decode().strip()}",
         key=CLUSTER_MARKER_KEY,
         position=first,
         size=end - first,
@@ -38,10 +38,10 @@ def check_marker_bytes(store: ObjectStore, cluster_id: str) -> Finding | None:
 
 
 def check_metadata(store: ObjectStore, keys: Iterable[str]) -> tuple[Findings, int]:
-    """Checks every byte of the metadata snapshots with these keys; returns the findings and the number of bytes read.
+    """Checks every byte of these metadata snapshots. Returns the findings and the number of bytes read.
 
-    An expired snapshot may be deleted in the meantime. Parts without an index are not checked, because nothing reads
-    them: they are still being written, or were left behind by a publisher that died.
+    An expired snapshot may be deleted in the meantime. Parts without an index are skipped because nothing reads them:
+    they are still being written, or their publisher has died.
     """
     findings, bytes_read = Findings(), 0
     for key in keys:
@@ -69,7 +69,7 @@ def _check_snapshot(
     try:
         index = decode_index(key, data)
     except DamagedDataError:
-        findings.add(_damage(key, 0, len(data), "its checksum or its format is wrong"))
+        findings.add(_damage(key, 0, len(data), "its checksum or format is wrong"))
         return findings, len(data)
     read = len(data)
     by_part: defaultdict[int, list[StoredPartition]] = defaultdict(list)
@@ -99,7 +99,9 @@ def _check_part(
             findings.add(_damage(key, stored.position, stored.size, "the checksum does not match"))
         edge += stored.size
     if edge != size:
-        findings.add(_damage(key, edge, abs(size - edge), "it is not as long as its index says"))
+        findings.add(
+            _damage(key, edge, abs(size - edge), "its length differs from the one in its index")
+        )
     return edge
 
 

@@ -1,6 +1,6 @@
-"""The extents of all partitions in one table, in which the extents of an object are adjacent.
+"""The extents of all partitions in one table, sorted so that the extents of an object are adjacent.
 
-It does not use numpy, because the audit must run with nothing but Lacuna itself installed.
+The table does not use numpy, because the audit must run with only Lacuna itself installed.
 """
 
 from array import array
@@ -17,7 +17,7 @@ from lacuna.pipeline.extents import PartitionLog
 
 
 class Outcome(IntEnum):
-    """The outcome of an extent's records, in the order of a picture's legend."""
+    """The outcome of an extent's records, in the order of the picture's legend."""
 
     COMMITTED = 0
     ABORTED = 1
@@ -26,9 +26,9 @@ class Outcome(IntEnum):
 
 
 class ExtentRow(NamedTuple):
-    """An extent: its columns in the order of `COLUMNS`, followed by its partition and its outcome.
+    """An extent's columns in the order of `COLUMNS`, followed by its partition and its `Outcome`.
 
-    `partition` is the index of a log in the list that the table was made from; `outcome` is an `Outcome`.
+    `partition` is an index into the list of logs from which the table was made.
     """
 
     lease_id: int
@@ -57,7 +57,7 @@ _ABORTED: Final = bytes((Outcome.ABORTED,))
 
 
 class Rows:
-    """A sequence of `ExtentRow`s, stored as columns that take about 80 bytes per extent."""
+    """A sequence of `ExtentRow`s, stored in columns that take about 80 bytes per extent."""
 
     __slots__ = ("_columns",)
 
@@ -82,17 +82,17 @@ class Rows:
         return Rows([column[some] for column in self._columns])
 
     def objects(self) -> Iterator[tuple[tuple[int, int], int]]:
-        """The (lease id, sequence) and the number of rows for each run of adjacent rows in the same segment."""
+        """Yields each run of adjacent rows in the same segment, as (lease id, sequence) and the number of rows."""
         ids = zip(self._columns[_LEASE_IDS], self._columns[_SEQUENCES], strict=True)
         return ((segment, sum(1 for _ in same)) for segment, same in groupby(ids))
 
     def cut_at_hot(self) -> "tuple[Rows, Rows]":
-        """The rows of objects, and the rows of hot segments. The rows must be ordered by object."""
+        """Returns the rows of objects, and those of hot segments. The rows must be sorted by object."""
         first = bisect_left(self._columns[_LEASE_IDS], HOT)
         return self[:first], self[first:]
 
     def by_object(self) -> "Rows":
-        """A copy that is ordered by object and position."""
+        """Returns a copy that is sorted by object and position."""
         order = list(range(len(self)))
         for key in (_POSITIONS, _SEQUENCES, _LEASE_IDS):
             order.sort(key=self._columns[key].__getitem__)
@@ -105,14 +105,14 @@ class Rows:
 
 
 def rows_of(log: PartitionLog, index: int = 0) -> Rows:
-    """The extents of one partition, in order of offset; `index` is the partition index of the rows."""
+    """Returns the extents of one partition, in offset order, with `index` as their partition index."""
     columns = [getattr(log.extents, name) for name in COLUMNS]
     partition = array("i", (index,)) * len(log.extents)
     return Rows([*columns, partition, array("B", outcomes_of(log))])
 
 
 def table_of(logs: Sequence[PartitionLog]) -> Rows:
-    """The extents of all logs, ordered by object and position."""
+    """Returns the extents of all logs, sorted by object and position."""
     columns: list[array[int]] = [array(code) for code in _TYPECODES]
     for index, log in enumerate(logs):
         for column, values in zip(columns, rows_of(log, index)._columns, strict=True):
@@ -121,7 +121,7 @@ def table_of(logs: Sequence[PartitionLog]) -> Rows:
 
 
 def bounds_of(rows: Iterable[ExtentRow]) -> list[tuple[int, int, int]]:
-    """The index of each partition with extents in `rows`, their first offset, and the offset after their last."""
+    """Returns the index, first offset and next offset of each partition that has extents in `rows`."""
     found: dict[int, tuple[int, int]] = {}
     for row in rows:
         first, end = found.get(row.partition, (row.base_offset, row.next_offset))
@@ -130,13 +130,13 @@ def bounds_of(rows: Iterable[ExtentRow]) -> list[tuple[int, int, int]]:
 
 
 def spans_of(log: PartitionLog) -> Iterator[tuple[int, int, int]]:
-    """The base offset, next offset and `Outcome` of each extent, in order."""
+    """Yields the base offset, next offset and `Outcome` of each extent, in order."""
     extents = log.extents
     return zip(extents.base_offsets, extents.next_offsets, outcomes_of(log), strict=True)
 
 
 def outcomes_of(log: PartitionLog) -> bytearray:
-    """The `Outcome` of each extent. Assumes that extents and dead ranges are in order, which other checks verify."""
+    """Returns the `Outcome` of each extent. Extents and dead ranges must be in order, which other checks verify."""
     extents = log.extents
     outcomes = bytearray(len(extents))
     for index in range(extents.first_ending_after(log.last_stable_offset), len(extents)):

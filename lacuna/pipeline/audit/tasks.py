@@ -11,7 +11,7 @@ from lacuna.pipeline.audit.objects import ObjectTask
 from lacuna.pipeline.audit.tables import Rows
 
 TASK_BYTES: Final = 64 << 20
-#: The most objects of a task; a small object costs as much as a read of _READ_COST bytes.
+#: The maximum number of objects in a task. A small object counts as _READ_COST bytes.
 _TASK_OBJECTS: Final = 2_000
 _READ_COST: Final = 64 << 10
 
@@ -25,7 +25,7 @@ def plan_tasks(
 ) -> Iterator[ObjectTask]:
     """Yields tasks of about `task_bytes` each: first for segments with extents, then for unreferenced ones.
 
-    `unreferenced` has segments with their sizes in bytes; `names` maps the table's partition indexes to partitions.
+    `unreferenced` lists segments and their sizes in bytes; `names` maps the table's partition indexes to partitions.
     """
     found = list(table.objects())
     bounds = list(accumulate((count for _, count in found), initial=0))
@@ -45,7 +45,6 @@ def plan_tasks(
 
 
 def _cut(objects: Sequence[tuple[int, int, int]], task_bytes: int) -> Iterator[tuple[int, int]]:
-    """The index ranges [first, stop) of consecutive objects that each task reads."""
     edges, cost = [0], 0
     for index, (_, _, size) in enumerate(objects):
         is_full = cost + size > task_bytes or index - edges[-1] == _TASK_OBJECTS

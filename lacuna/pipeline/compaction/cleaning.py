@@ -1,12 +1,12 @@
-"""Compaction by key, as one Spark job, which keeps the last record of each key.
+"""Compaction by key in one Spark job, which keeps the last record of each key.
 
     scan      reads the keys and offsets of every task's records, without the values
     shuffle   by (range, key): all offsets of a key except the last one are superseded
     shuffle   by task: brings each task its superseded offsets, in order
     rewrite   reads these offsets alongside the blocks, one batch of offsets at a time
 
-Both shuffles are Spark's own and spill to disk, so memory is bounded however many keys there are. The keys themselves
-are compared, rather than their hashes, since a collision would lose a record.
+Spark's shuffles spill to disk, so memory is bounded no matter how many keys there are. The keys themselves are compared
+rather than their hashes, since a collision would lose a record.
 """
 
 import pickle
@@ -24,12 +24,12 @@ from lacuna.pipeline.stores import shared_store
 
 _TASKS: Final = "task int, share int, offset long, payload binary"
 _KEYS: Final = "task int, share int, range int, offset long, key binary, is_past boolean"
-#: The share and offset of the row with the task itself, so that it sorts before the task's offsets.
+#: The share and offset in the row with the task itself, which make it sort before the task's offsets.
 _FIRST: Final = -1
 
 
 def clean(spark: SparkSession, tasks: Sequence[RewriteTask], now_ms: int) -> list[TaskResult]:
-    """Rewrites the extents of one unit without superseded records and without tombstones past their delete horizon.
+    """Rewrites one unit's extents without superseded records and without tombstones past their delete horizon.
 
     Keys are compared across all tasks of a range. `now_ms` is the time of the plan. Raises Spark's error if a task
     fails.
@@ -46,10 +46,10 @@ def clean(spark: SparkSession, tasks: Sequence[RewriteTask], now_ms: int) -> lis
 
 
 def _superseded(keys: DataFrame) -> DataFrame:
-    """Rows (task, share, offset, payload) of all records to remove, and of all damaged shares.
+    """Returns a row (task, share, offset, payload) for each record to remove and each damaged share.
 
-    Records are removed if they are not the last of their key, or are tombstones past their delete horizon; their
-    payload is null. The payload of a damaged share's row is the reason.
+    Records are removed, and have a null payload, if they are not the last of their key or are tombstones past their
+    delete horizon. For a damaged share, the payload is the reason.
     """
     later = functions.lead("offset").over(Window.partitionBy("range", "key").orderBy("offset"))
     marked = keys.withColumn("later", later)
@@ -72,10 +72,7 @@ def _scanner(now_ms: int) -> Any:
 
 
 def _rewrite_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rewrites the extents of one task.
-
-    The first row holds the task; the others are the offsets to drop, ordered by share.
-    """
+    """Rewrites the task in the first row without the offsets in the other rows, which are sorted by share."""
     context = TaskContext.get()
     if context is None:
         raise PipelineError("a rewrite must run in a Spark task")

@@ -16,7 +16,7 @@ _GONE: Final = pa.schema([("share", pa.int32()), ("offset", pa.int64()), ("paylo
 
 
 def clean(tasks: Sequence[RewriteTask], now_ms: int, attempts: Iterator[int]) -> list[TaskResult]:
-    """Does the same as `cleaning.clean` does on Spark. A large database spills to disk, so memory is bounded."""
+    """Rewrites a unit as `cleaning.clean` does on Spark. A large database spills to disk, so memory is bounded."""
     with closing(sqlite3.connect("")) as database:
         _find_superseded(database, tasks, now_ms)
         return [
@@ -33,7 +33,7 @@ def clean(tasks: Sequence[RewriteTask], now_ms: int, attempts: Iterator[int]) ->
 def _find_superseded(
     database: sqlite3.Connection, tasks: Sequence[RewriteTask], now_ms: int
 ) -> None:
-    """Fills the table `gone` with the task, share and offset of each superseded record, as defined in `cleaning`."""
+    """Fills the table `gone` with the task, share and offset of each record that `cleaning` would remove."""
     database.execute("CREATE TABLE keys (task, share, range, offset, key BLOB, is_past)")
     for number, task in enumerate(tasks):
         for batch in scan_task(number, task, now_ms):

@@ -1,4 +1,4 @@
-"""Makes the tasks of a unit, swaps in the extents that they wrote, and reports the outcome of its ranges."""
+"""Makes the tasks of a unit, swaps in the extents that they wrote, and reports the outcome."""
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ from lacuna.pipeline.control import JobClient, check
 from lacuna.pipeline.holding import JobHold, hold_lost
 from lacuna.pipeline.spark_errors import explain_spark_error
 
-#: How many seconds a swap whose answer was lost is sent again.
+#: How long, in seconds, a swap is repeated if its reply is lost.
 _SWAP_AGAIN_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.5
 
@@ -39,10 +39,10 @@ _REASONS: Final[Mapping[int, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitOutcome:
-    """The outcome of a unit's ranges, and the work done for the unit.
+    """The outcome of a unit's ranges, and the work done for them.
 
-    `refused` reports the ranges that the control plane rejected; a new plan may succeed for the `stale` ones among
-    them. `failed` reports the ranges that failed; the `damaged` ones among them could not be read.
+    `refused` lists the ranges that the control plane rejected; a new plan may succeed for the `stale` ones. `failed`
+    lists the ranges that failed; the `damaged` ones could not be read.
     """
 
     swapped: Sequence[PlannedRange] = ()
@@ -53,7 +53,7 @@ class UnitOutcome:
     work: Work = field(default_factory=Work)
 
     def without_refusals(self, keys: Collection[PartitionKey]) -> Self:
-        """A copy that does not report the stale ranges of these partitions as rejected."""
+        """Returns a copy in which the stale ranges of these partitions are not reported as rejected."""
         names = {(found.topic, found.partition) for found in self.stale if found.key in keys}
         refused = [each for each in self.refused if (each.topic, each.partition) not in names]
         return replace(self, refused=refused)
@@ -62,9 +62,9 @@ class UnitOutcome:
 def commit(
     control: JobClient, unit: Unit, lease_id: int, results: Sequence[TaskResult]
 ) -> UnitOutcome:
-    """Swaps in the extents that the unit's tasks wrote under the lease.
+    """Swaps in the extents that a unit's tasks wrote under the lease.
 
-    Raises ControlPlaneUnavailable, CommandRefused; StaleMetadataError if the lease was lost.
+    Raises ControlPlaneUnavailable, CommandRefused, and StaleMetadataError if the lease was lost.
     """
     prepared = prepare_swap(unit, lease_id, results)
     codes: Sequence[int] = ()
@@ -90,12 +90,12 @@ def commit(
 
 
 def troubles(found: Iterable[tuple[PlannedRange, str]]) -> list[Trouble]:
-    """The Trouble to report for each range and the reason why it was not changed."""
+    """Returns a Trouble for each range that was not changed, with the reason."""
     return [Trouble(each.topic, each.partition, reason) for each, reason in found]
 
 
 def _swap(control: JobClient, command: SwapExtents) -> Outcomes:
-    """Sends the swap, and sends it again if the reply is lost, since a repeated command gets the same reply."""
+    """Sends the swap, and repeats it if the reply is lost. A repeated command gets the same reply."""
     give_up = time.monotonic() + _SWAP_AGAIN_SECONDS
     while True:
         try:
@@ -116,7 +116,7 @@ def _work(unit: Unit, results: Sequence[TaskResult]) -> Work:
         bytes_read=sum(result.bytes_read for result in results),
         bytes_written=sum(result.bytes_written for result in results),
         bytes_between=bytes_between,
-        # `bytes_between` may include batches that were rejected; then even more aborted bytes were not read.
+        # `bytes_between` may include rejected batches, in which case even more aborted bytes were not read.
         aborted_bytes_not_read=max(0, aborted_bytes - bytes_between),
         expired_bytes_not_read=sum(found.expired_bytes for found in unit.ranges),
     )
@@ -124,7 +124,7 @@ def _work(unit: Unit, results: Sequence[TaskResult]) -> Work:
 
 @dataclass(frozen=True, slots=True)
 class PlanRun:
-    """The run of one plan, which was made at `now_ms`. Its tasks write under the lease of `hold`."""
+    """A run of the plan made at `now_ms`. Its tasks write under the lease of `hold`."""
 
     control: JobClient
     hold: JobHold
@@ -146,7 +146,7 @@ class PlanRun:
 
 
 def failed(unit: Unit, error: BaseException) -> UnitOutcome:
-    """The outcome of a unit whose tasks failed. Raises the error itself if it cannot be explained."""
+    """Returns the outcome of a unit whose tasks failed. Raises the error if there is no explanation for it."""
     reason = explain_spark_error(error)
     if reason is None:
         raise error
@@ -158,10 +158,7 @@ def failed(unit: Unit, error: BaseException) -> UnitOutcome:
 
 @dataclass(frozen=True, slots=True)
 class PreparedSwap:
-    """The command that swaps `ranges`, in order.
-
-    `errors` has the reason for each failed range, by its index in the unit.
-    """
+    """The command that swaps `ranges`, in order. `errors` maps a failed range's index in the unit to the reason."""
 
     command: SwapExtents
     ranges: Sequence[PlannedRange]
@@ -169,7 +166,7 @@ class PreparedSwap:
 
 
 def prepare_swap(unit: Unit, lease_id: int, results: Sequence[TaskResult]) -> PreparedSwap:
-    """Makes the command for the ranges whose shares all succeeded. A range is swapped completely or not at all."""
+    """Makes the command for the ranges of which every share succeeded. A range is swapped completely or not at all."""
     shares = [share for result in results for share in result.shares]
     errors = {share.range_index: share.error for share in reversed(shares) if share.error}
     by_range: dict[int, list[ShareResult]] = {index: [] for index in range(len(unit.ranges))}

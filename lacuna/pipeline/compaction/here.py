@@ -1,4 +1,4 @@
-"""Runs units in this process, without Spark, and swaps each in as soon as its tasks are done."""
+"""Runs units in this process, without Spark."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,13 +11,13 @@ from lacuna.pipeline.stores import shared_store
 def run_here(
     plan: PlanRun, units: Sequence[Unit], attempts: Iterator[int]
 ) -> Iterator[tuple[Unit, UnitOutcome]]:
-    """Runs the units one after another, and yields each unit with its outcome.
+    """Runs the units one by one, swaps each in when its tasks are done, and yields it with its outcome.
 
-    `attempts` yields a unique number for each attempt. If a unit's task fails, the unit fails. Raises the errors of
+    `attempts` yields a unique number for each attempt. A unit fails if any of its tasks does. Raises the errors of
     `commit`.
     """
     for unit in units:
-        plan.hold.check()  # segments that tasks write under a lost lease cannot be swapped in
+        plan.hold.check()  # segments written under a lost lease cannot be swapped in
         try:
             results = _work(plan, unit, attempts)
         except Exception as error:
@@ -29,7 +29,7 @@ def run_here(
 def _work(plan: PlanRun, unit: Unit, attempts: Iterator[int]) -> list[TaskResult]:
     tasks = plan.tasks(unit)
     if unit.is_cleaned:
-        from lacuna.pipeline.compaction.cleaning_here import clean  # pyarrow
+        from lacuna.pipeline.compaction.cleaning_here import clean  # imports pyarrow
 
         return clean(tasks, plan.now_ms, attempts)
     return [rewrite(task, shared_store(task.store_url), next(attempts)) for task in tasks]

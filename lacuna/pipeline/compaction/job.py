@@ -1,4 +1,4 @@
-"""The driver of a compaction: gets plans from the control plane, has Spark rewrite ranges, and swaps unit by unit."""
+"""The driver of a compaction: gets plans from the control plane, has ranges rewritten, and swaps them unit by unit."""
 
 import time
 from collections import Counter, deque
@@ -40,9 +40,9 @@ from lacuna.pipeline.hot import HotKey, put_into, with_copies
 from lacuna.pipeline.stores import check_store, shared_store
 from lacuna.pipeline.workers import Progress, Workers
 
-#: Attempts in this process have other numbers than those of Spark, which counts from 0.
+#: Attempts in this process are numbered from here, so as not to collide with Spark's, which start at 0.
 _FIRST_LOCAL_ATTEMPT: Final = MAX_ATTEMPTS // 2
-#: The number of partitions in one request to the control plane.
+#: The maximum number of partitions in a request to the control plane.
 _PARTITIONS_AT_ONCE: Final = 1_000
 
 Topics = Mapping[PartitionKey, str]
@@ -52,7 +52,7 @@ Topics = Mapping[PartitionKey, str]
 class RewritePlan:
     """The ranges to rewrite, planned at the control plane's time `now_ms`, and cut for tasks that read `task_bytes`.
 
-    `left_out` has the partitions that this plan did not examine.
+    Partitions in `left_out` have not been examined.
     """
 
     now_ms: int
@@ -63,7 +63,7 @@ class RewritePlan:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The ranges that the control plane found worth rewriting, before they are cut."""
+    """The ranges that the control plane found worth rewriting, not yet cut."""
 
     now_ms: int
     ranges: Sequence[FoundRange]
@@ -76,7 +76,7 @@ class Found:
 class Compaction:
     """Compacts partitions of one cluster; `run` may be called repeatedly.
 
-    `workers` runs the tasks: on Spark, if there are enough bytes to read for Spark to pay off, or in this process.
+    `workers` runs the tasks: on Spark if there is enough to read, and otherwise in this process.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Compaction:
         check_store(store_url, control.cluster_id)
 
     def plan(self, topics: Sequence[str] = ()) -> list[RewritePlan]:
-        """The plans with which a run would start. Changes nothing. Raises the errors of `run`."""
+        """Returns the plans that a run would start with, and changes nothing. Raises the errors of `run`."""
         found: list[RewritePlan] = []
         waiting = deque(partitions_of(self._control, topics).items())
         while waiting:
@@ -108,10 +108,10 @@ class Compaction:
         return found
 
     def run(self, topics: Sequence[str] = ()) -> CompactionReport:
-        """Compacts the topics that match these names or patterns (by default all) until nothing is left to compact.
+        """Compacts the topics that match these names or patterns (default: all) until nothing is left to compact.
 
-        Raises PipelineError, ControlPlaneUnavailable, CommandRefused, and Spark's errors. Ranges that were already
-        swapped stay swapped; the rest is unchanged.
+        Raises PipelineError, ControlPlaneUnavailable, CommandRefused, and Spark's errors. Ranges that have been swapped
+        by then stay swapped; the others are unchanged.
         """
         started = time.monotonic()
         partitions = partitions_of(self._control, topics)
@@ -135,11 +135,11 @@ class Compaction:
         )
 
     def _rounds(self, partitions: Topics, before: Sizes, hold: JobHold) -> Iterator[UnitOutcome]:
-        """Compacts the partitions group by group, and yields the outcome of each unit.
+        """Compacts the partitions in groups, and yields the outcome of each unit.
 
-        A partition is planned again while it has more to compact, or after a swap of it was rejected. Rejections that
-        are retried are omitted from the outcomes. Ranges after a damaged range are also planned in this run, unless
-        they are cleaned by key, since the older values in the damaged range would then count as cleaned.
+        A partition is planned again while it has more to compact, or if a swap was rejected; rejections that lead to a
+        retry are left out of the outcomes. Ranges after a damaged one are planned in this run as well, unless they are
+        cleaned by key: the older values in the damaged range would then count as cleaned.
         """
         waiting = deque(partitions.items())
         reached: dict[PartitionKey, int] = {}
@@ -176,10 +176,9 @@ class Compaction:
     def _retried(
         self, ranges: Sequence[PlannedRange], refusals: Mapping[PartitionKey, int]
     ) -> set[PartitionKey]:
-        """The partitions that are planned again if they are rejected now.
+        """Returns the partitions to plan again if they are rejected now.
 
-        If everything is rewritten, these are only the partitions with a single range, in which a rejection discards all
-        work.
+        With `rewrites_all`, these are only the partitions with a single range, for which a rejection discards all work.
         """
         settings = self._settings
         pieces = Counter(found.key for found in ranges)
@@ -191,7 +190,6 @@ class Compaction:
         }
 
     def _worth_it(self, ranges: Sequence[PlannedRange], before: Sizes) -> Iterator[PlannedRange]:
-        """The ranges of the partitions whose wasted share is at least the threshold."""
         settings = self._settings
         waste: dict[PartitionKey, float] = {}
         for found in ranges:
@@ -202,7 +200,6 @@ class Compaction:
                 yield found
 
     def _find(self, group: Topics, reached: Mapping[PartitionKey, int]) -> Found:
-        """Gets a plan for these partitions. `reached` has the offset from which to plan each partition."""
         settings = self._settings
         request = PlanCompaction(
             partitions=[
@@ -234,7 +231,6 @@ class Compaction:
     def _rewrite(
         self, units: Sequence[Unit], plan: RewritePlan, hold: JobHold
     ) -> Iterator[UnitOutcome]:
-        """Rewrites the units, and yields each outcome as it is known. Units without live records have no tasks."""
         self._progress.expect(sum(unit.live_bytes for unit in units))
         for unit in units:
             if not unit.tasks:
@@ -259,7 +255,7 @@ class Compaction:
         return UnitRunner(spark, plan).run(units)
 
     def _sizes(self, partitions: Topics) -> Sizes:
-        """The sizes of the partitions that still exist, since topics may be deleted in the meantime."""
+        """Returns the sizes of the partitions that still exist; topics may have been deleted in the meantime."""
         sizes = Sizes()
         keys = iter(partitions)
         while some := list(islice(keys, _PARTITIONS_AT_ONCE)):
@@ -278,9 +274,9 @@ class Compaction:
 
 
 def partitions_of(control: JobClient, topics: Sequence[str] = ()) -> dict[PartitionKey, str]:
-    """The partitions of the topics that match these names or shell patterns, each with its topic's name.
+    """Returns the partitions of the topics that match these names or shell patterns, each with its topic's name.
 
-    Without `topics`, returns all partitions. Raises PipelineError for a name or pattern that matches nothing.
+    An empty `topics` selects all. Raises PipelineError for a name or pattern that matches nothing.
     """
     known = control.topics()
     for wanted in topics:
@@ -311,11 +307,11 @@ def watch(
     on_outage: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[CompactionReport]:
-    """Runs a compaction repeatedly and yields each report, with a pause of `interval` seconds between two runs.
+    """Runs a compaction repeatedly, with pauses of `interval` seconds, and yields each report.
 
-    If the control plane is unreachable in a later run, even for so long that the run loses its lease, `on_outage`
-    receives the message and the next run begins after the pause. Any error in the first run, and any other error in a
-    later one, is raised as by `Compaction.run`.
+    If the control plane cannot be reached in a later run, even for so long that the run loses its lease, `on_outage`
+    receives the message, and the next run begins after the pause. All other errors, and any error in the first run, are
+    raised as by `Compaction.run`.
     """
     yield compaction.run(topics)
     while True:

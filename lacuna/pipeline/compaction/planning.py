@@ -1,7 +1,7 @@
 """Turns the control plane's plan into tasks; pure.
 
-A **share** is the part of a range that one task rewrites: consecutive live extents. A **unit** is what one command
-swaps in: either small ranges that share tasks, or one large range with a task for each of its shares.
+A **share** is the part of a range that one task rewrites: consecutive live extents. A **unit** is swapped in by one
+command: it consists of small ranges that share tasks, or of one large range with a task for each of its shares.
 """
 
 from array import array
@@ -18,23 +18,23 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.log_pb2 import CompactionRange
 from lacuna.pipeline.hot import HotKey, hot_in
 
-#: A plan is cut into about this many tasks, unless they would be too small or too large. So all cores have work until
-#: the end, and segments are as large as that allows.
+#: A plan is cut into about this many tasks, unless they would be too small or too large: enough to keep all cores busy
+#: until the end, and no more than that, so that segments are large.
 WANTED_TASKS: Final = 32
 LEAST_TASK_BYTES: Final = 16 << 20
-#: The most shares of one task, so that its result and its segments' footers stay small.
+#: The maximum number of shares in a task, so that its result and its segments' footers stay small.
 MAX_SHARES: Final = 1_000
-#: The most tasks of a unit of small partitions that are compacted by key, since they share one shuffle.
+#: The maximum number of tasks in a unit of small partitions compacted by key, since they share one shuffle.
 MAX_TASKS: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRange:
-    """A range of one partition to rewrite: all its extents from `first_offset` to `end_offset` (exclusive).
+    """A range of one partition to rewrite: all its extents in [first_offset, end_offset).
 
-    The `live` extents are read; the others are aborted or expired. The swap moves the log start to `log_start_offset`;
-    0 leaves it unchanged. If `is_cleaned`, records are superseded by newer ones with the same key, and `dirty_bytes`
-    bytes have not been cleaned before. Tombstones without a delete horizon get `delete_horizon` (in ms, -1: none). If
+    Only the `live` extents are read; the others are aborted or expired. The swap moves the log start to
+    `log_start_offset`, unless that is 0. If `is_cleaned`, superseded records are removed, and `dirty_bytes` bytes are
+    cleaned for the first time. Tombstones without a delete horizon get `delete_horizon` (in ms, -1: none). If
     `drops_tombstones`, tombstones past their delete horizon are dropped, since no older record with their key can
     remain.
     """
@@ -65,9 +65,9 @@ class PlannedRange:
         return sum(self.live.sizes)
 
     def waste(self, size: int, extents: int, small_bytes: int) -> float:
-        """The wasted share, about 0 to 1, of a partition with `size` bytes and `extents` extents.
+        """Returns the wasted share (about 0 to 1) of a partition with `size` bytes and `extents` extents.
 
-        It is the largest of three shares: bytes that will be removed, bytes not yet cleaned, and extents smaller than
+        This is the largest of three shares: bytes to be removed, bytes not yet cleaned, and extents below
         `small_bytes`.
         """
         small = sum(1 for each in self.live.sizes if each < small_bytes)
@@ -77,7 +77,7 @@ class PlannedRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The extents of one partition that one task rewrites. `range_index` is the index of their range in the unit."""
+    """Extents of one partition that one task rewrites. `range_index` identifies their range within the unit."""
 
     range_index: int
     topic_id: bytes
@@ -100,17 +100,14 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Ranges that are swapped together, and the shares of each task.
-
-    If there are no tasks, no record in the ranges is live.
-    """
+    """Ranges that are swapped together, and the shares of each task. Without live records, there are no tasks."""
 
     ranges: Sequence[PlannedRange]
     tasks: Sequence[Sequence[Share]]
 
     @property
     def is_cleaned(self) -> bool:
-        """Whether the ranges are cleaned by key. Either all of them are, or none is."""
+        """Whether the ranges are cleaned by key; within a unit, either all are or none is."""
         return self.ranges[0].is_cleaned
 
     @property
@@ -119,7 +116,7 @@ class Unit:
 
 
 class FoundRange:
-    """A range of the control plane's plan, before it is cut; `now_ms` is the time of the plan."""
+    """A range of the plan that the control plane made at `now_ms`, not yet cut."""
 
     def __init__(self, topic: str, found: CompactionRange, now_ms: int) -> None:
         self._topic = topic
@@ -143,10 +140,10 @@ class FoundRange:
         return hot_in(self._live, 0, len(self._live))
 
     def pieces(self, task_bytes: int) -> Iterator[PlannedRange]:
-        """Cuts the range into ranges with about `task_bytes` to read. A range that is cleaned by key stays whole.
+        """Cuts the range into ranges with about `task_bytes` to read, unless it is cleaned by key.
 
-        Each new range is fenced and swapped separately, so that if one end of a huge partition changes during its
-        compaction, only the work on that end is lost.
+        Each of them is fenced and swapped separately. If a huge partition changes at one end during its compaction,
+        only the work on that end is lost.
         """
         found, table = self._found, self._table
         is_compacted = "compact" in found.cleanup_policy.split(",")
@@ -163,7 +160,6 @@ class FoundRange:
             live_start = live_stop
 
     def _piece(self, start: int, stop: int, live: ExtentTable, *, is_cleaned: bool) -> PlannedRange:
-        """The range of the extents with indexes from `start` to `stop` (exclusive). `live` has the live ones."""
         found, table = self._found, self._table
         is_first, is_last = not start, stop == len(table)
         # Everything before the first live extent belongs to the first piece.
@@ -190,15 +186,14 @@ class FoundRange:
 
 
 def fitting_task_bytes(live_bytes: int, most: int) -> int:
-    """The number of bytes that each task of a plan should read: few enough to keep all cores busy, at most `most`."""
+    """Returns the number of bytes, up to `most`, that each task should read to keep all cores busy."""
     return min(most, max(LEAST_TASK_BYTES, -(-live_bytes // WANTED_TASKS)))
 
 
 def _expired_extents(found: CompactionRange, table: ExtentTable, now_ms: int) -> int:
-    """The number of extents at the front that the control plane will soon drop, because they exceed retention.ms.
+    """Returns the number of extents at the front, as in Kafka, that exceed retention.ms and will soon be dropped.
 
-    Only extents at the front are counted, since Kafka also deletes whole segments from the front. An extent without a
-    timestamp is left to the control plane, which knows its age.
+    An extent without a timestamp is left to the control plane, which knows its age.
     """
     if found.retention_ms < 0 or "delete" not in found.cleanup_policy.split(","):
         return 0
@@ -212,9 +207,9 @@ def _expired_extents(found: CompactionRange, table: ExtentTable, now_ms: int) ->
 
 
 def make_units(ranges: Iterable[PlannedRange], task_bytes: int) -> list[Unit]:
-    """Divides all ranges into units, largest ranges first. A task reads about `task_bytes`, or one larger extent.
+    """Divides all ranges into units, largest ranges first, with tasks of about `task_bytes` or a single larger extent.
 
-    A larger range is divided among several tasks; smaller ranges share tasks.
+    Larger ranges are divided among several tasks; smaller ones share tasks.
     """
     units: list[Unit] = []
     empty: list[PlannedRange] = []
@@ -233,7 +228,7 @@ def make_units(ranges: Iterable[PlannedRange], task_bytes: int) -> list[Unit]:
 
 
 def cut_range(found: PlannedRange, range_index: int, task_bytes: int) -> Iterator[Share]:
-    """Cuts a range into shares of about equal size. Each has at most `task_bytes`, or is one larger extent.
+    """Cuts a range into shares of about equal size, each up to `task_bytes` or a single larger extent.
 
     `range_index` is the index of the range in its unit.
     """
@@ -243,15 +238,12 @@ def cut_range(found: PlannedRange, range_index: int, task_bytes: int) -> Iterato
 
 
 def even_cuts(sizes: "array[int]", most: int) -> list[int]:
-    """The indexes at which to cut extents of these sizes into about equal parts.
-
-    Each part has at most `most` bytes, or is one extent.
-    """
+    """Returns the indexes at which to cut extents into similar parts, up to `most` bytes or one larger extent each."""
     ends = array("q", accumulate(sizes))
     if not ends or ends[-1] <= most:
         return []
     part = -(-ends[-1] // -(-ends[-1] // most))
-    # Without this slack, the parts' shortfalls from that size would add up to one more part.
+    # Without this slack, parts that fall short of that size would add up to an additional part.
     part = min(most, part + max(sizes))
     cuts = []
     start = 0
@@ -263,7 +255,7 @@ def even_cuts(sizes: "array[int]", most: int) -> list[int]:
 
 
 def _joined(ranges: Sequence[PlannedRange], task_bytes: int, max_tasks: int) -> Iterator[Unit]:
-    """Joins ranges that each fit into one task. A unit has at most one range of a partition, as a swap requires."""
+    """Joins ranges that fit into one task. A unit contains only one range of a partition, as a swap requires."""
     unit: list[PlannedRange] = []
     tasks: list[list[Share]] = []
     size = task_bytes + 1

@@ -1,4 +1,4 @@
-"""The report of a compaction, as values and as JSON."""
+"""The report of a compaction."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,10 +12,9 @@ from lacuna.pipeline.extents import PartitionLog
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of some partitions: bytes, objects, extents and dead ranges.
+    """The size of a set of partitions: bytes, objects, extents and dead ranges.
 
-    `metadata_bytes` is the size of these extents and dead ranges in the messages that the control plane sends to
-    readers.
+    `metadata_bytes` is the size of the extents and dead ranges in messages from the control plane.
     """
 
     bytes: int = 0
@@ -36,7 +35,7 @@ class TopicChange:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A partition that was not changed, or only in part, and the reason."""
+    """A partition that was left unchanged, at least in part, and the reason."""
 
     topic: str
     partition: int
@@ -45,11 +44,11 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The work done by the tasks, in requests to the store and in stored bytes.
+    """The work done by the tasks, in store requests and stored bytes.
 
-    `bytes_between` is the part of `bytes_read` that is between live extents: mostly aborted records, which are read
-    along with the live ones if that costs less than another request. `aborted_bytes_not_read` is a lower bound for the
-    remaining aborted bytes.
+    `bytes_between` counts the bytes between live extents: mostly aborted records, which are read along with the live
+    ones if that costs less than a separate request. `aborted_bytes_not_read` is a lower bound for the other aborted
+    bytes.
     """
 
     partitions: int = 0
@@ -65,10 +64,9 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
-    """The changes made by a run, and the work that it did.
+    """The changes that a run made, and the work that it did.
 
-    `refused` has the partitions that changed or were deleted in the meantime, and `failed` those that need an
-    operator's attention.
+    `refused` lists the partitions that changed or were deleted in the meantime; those in `failed` need an operator.
     """
 
     topics: Sequence[TopicChange]
@@ -82,7 +80,7 @@ class CompactionReport:
         return prices.of({PUT: self.work.puts, GET: self.work.gets})
 
     def as_json(self, prices: Prices | None) -> dict[str, Any]:
-        """The whole report, with prices and costs if available, as a value that `json` can write."""
+        """Returns the whole report as a JSON value, with prices and costs if prices are given."""
         if prices is None:
             return asdict(self)
         return {
@@ -103,7 +101,7 @@ class Sizes:
         self._partitions: dict[PartitionKey, tuple[int, int]] = {}
 
     def add(self, logs: Iterable[PartitionLog]) -> None:
-        """Adds partitions of any topics; each partition must be added only once."""
+        """Adds partitions of any topics. A partition must be added only once."""
         for log in logs:
             self._partitions[log.key] = sum(log.extents.sizes), len(log.extents)
             for name in (log.topic, ""):
@@ -114,17 +112,17 @@ class Sizes:
                 self._objects.setdefault(name, set()).update(objects)
 
     def of_partition(self, key: PartitionKey) -> tuple[int, int]:
-        """The numbers of bytes and extents of a partition that was added."""
+        """Returns the size in bytes and the number of extents of a partition that was added."""
         return self._partitions[key]
 
     def of(self, topic: str) -> Size:
-        """The total size of a topic's partitions, or of all partitions for ""."""
+        """Returns the total size of a topic's partitions, or of all partitions for ""."""
         size, extents, dead_ranges, metadata = self._sizes.get(topic, (0, 0, 0, 0))
         return Size(size, len(self._objects.get(topic, ())), extents, dead_ranges, metadata)
 
 
 def metadata_of(log: PartitionLog) -> int:
-    """The size in bytes of a partition's extents and dead ranges in a message."""
+    """Returns the size in bytes of a partition's extents and dead ranges in a message."""
     return log.extents.columns().ByteSize() + len(log.dead.pairs())
 
 

@@ -1,7 +1,7 @@
-"""The work of an executor: it reads shares and writes segments, and accesses nothing but the bucket.
+"""The work of an executor, which needs only the bucket: it reads shares and writes segments.
 
-Each attempt at a task writes under its own sequence numbers, so that repeated or concurrent attempts never collide.
-Segments that the driver does not swap in are garbage, which collection recognizes by its lease.
+Each attempt at a task writes under its own sequence numbers, so repeated or concurrent attempts never collide. Segments
+that the driver does not swap in are garbage, which collection recognizes by the lease.
 """
 
 from array import array
@@ -33,8 +33,6 @@ _NO_PRODUCER: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteTask:
-    """Everything that an executor needs for a task; can be pickled."""
-
     store_url: str
     cluster_id: str
     lease_id: int
@@ -44,9 +42,9 @@ class RewriteTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareResult:
-    """The outcome of a share: its new extents or, in `error`, the reason why it could not be read.
+    """The new extents of a share or, in `error`, the reason why it could not be read.
 
-    `tombstones_due_ms` is the earliest delete horizon of the tombstones that were kept, or 0 if there were none.
+    `tombstones_due_ms` is the earliest delete horizon of the remaining tombstones, or 0 if there are none.
     """
 
     range_index: int
@@ -58,7 +56,7 @@ class ShareResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult:
-    """The results of a task. `segments` are the (sequence, size in bytes) of the segments that it wrote.
+    """The results of a task, and the segments that it wrote, as (sequence, size in bytes).
 
     `bytes_between` is the part of `bytes_read` that lay between live extents.
     """
@@ -76,14 +74,14 @@ class Dropped(Protocol):
     """The offsets of superseded records, which must be requested in ascending order."""
 
     def below(self, share: int, end_offset: int) -> "array[int] | None":
-        """The share's superseded offsets below `end_offset` that no earlier call returned; None if there are none."""
+        """Returns the share's superseded offsets below `end_offset` that no earlier call returned, or None."""
 
 
 def first_sequence(attempt_id: int) -> int:
-    """The first of the sequence numbers that only this attempt uses. Raises PipelineError if none is left."""
+    """Returns the first of the sequence numbers reserved for this attempt. Raises PipelineError if none are left."""
     first = (attempt_id + 1) << _SEGMENT_BITS
     if first > MAX_SEQUENCE:
-        raise PipelineError("this Spark application ran too many tasks: start it again")
+        raise PipelineError("this Spark application has run too many tasks: restart it")
     return first
 
 
@@ -92,8 +90,8 @@ def rewrite(
 ) -> TaskResult:
     """Reads, merges and writes the shares of a task, one block and one segment at a time.
 
-    `dropped` is None for compaction that ignores keys. If a share is damaged, only its own result has an error.
-    `attempt_id` must be unique to this attempt. Raises PipelineError if the store fails.
+    `dropped` is None for a compaction that ignores keys. Damage to a share is recorded in its result, and does not
+    affect other shares. `attempt_id` must be unique to this attempt. Raises PipelineError if the store fails.
     """
     metrics = store.metrics
     before = _counts(metrics)
@@ -167,7 +165,7 @@ def _ranges(
                 data=view[start : start + piece.size],
                 base_offset=piece.base_offset,
                 next_offset=piece.next_offset,
-                has_true_offsets=True,  # the block has patched them in
+                has_true_offsets=True,  # set when the block was loaded
                 dropped=_within(gone, piece.base_offset, piece.next_offset),
             )
 
@@ -180,7 +178,6 @@ def _within(gone: "array[int] | None", first: int, end: int) -> "array[int] | No
 
 
 def _earliest(due_ms: int, run: MergedRun) -> int:
-    """The earliest of `due_ms` (0: none) and the delete horizons of the run's batches."""
     for batch in run.batches:
         header = BatchHeader.parse(batch)
         if header.has_delete_horizon:
@@ -190,15 +187,13 @@ def _earliest(due_ms: int, run: MergedRun) -> int:
 
 @dataclass(slots=True)
 class _Slice:
-    """The runs of one share that are waiting to be written, and the share's extents so far."""
-
     share: Share
     extents: ExtentTable
     runs: list[MergedRun] = field(default_factory=list)
 
 
 class _SegmentWriter:
-    """Collects runs until a segment is full, and then writes it. Holds at most one segment in memory."""
+    """Collects runs until a segment is full, and writes it. Holds no more than one segment in memory."""
 
     def __init__(self, task: RewriteTask, store: ObjectStore, sequence: int) -> None:
         self.segments: list[tuple[int, int]] = []
@@ -210,16 +205,12 @@ class _SegmentWriter:
         self._slices: list[_Slice] = []
 
     def begin(self, share: Share) -> ExtentTable:
-        """Starts a share, to which the runs added next belong. Returns its table, to which each flush adds extents."""
         extents = ExtentTable()
         self._slices.append(_Slice(share, extents))
         return extents
 
     def add(self, run: MergedRun) -> None:
-        """Adds a run of the current share.
-
-        Batches that are part of a block are copied, so that the block can be freed.
-        """
+        """Adds a run to the current share. Batches within a block are copied, so that the block can be freed."""
         if self._size and self._size + run.size > self._task.settings.segment_bytes:
             self.flush()
         batches = [part if isinstance(part, bytes) else bytes(part) for part in run.batches]
@@ -228,11 +219,9 @@ class _SegmentWriter:
         self._size += run.size
 
     def discard(self) -> None:
-        """Drops the runs of the current share that have not been written yet."""
         self._size -= sum(run.size for run in self._slices.pop().runs)
 
     def flush(self) -> None:
-        """Writes the waiting runs, if any, as a segment. Raises ObjectStoreError."""
         slices = [each for each in self._slices if each.runs]
         if slices:
             self._write(slices)
@@ -243,7 +232,9 @@ class _SegmentWriter:
     def _write(self, slices: Sequence[_Slice]) -> None:
         task = self._task
         if self._sequence > self._last_sequence:
-            raise PipelineError("a task writes too many segments: choose a larger --segment-bytes")
+            raise PipelineError(
+                "a task would write too many segments: choose a larger --segment-bytes"
+            )
         segment_id = SegmentId(task.lease_id, self._sequence)
         self._sequence += 1
         inputs = [
@@ -265,7 +256,6 @@ class _SegmentWriter:
 
 
 def _row(segment_id: SegmentId, position: int, run: MergedRun) -> tuple[int, ...]:
-    """The run as an extent: its values in the order of the extent table's columns."""
     is_append_time = run.timestamp_type is TimestampType.LOG_APPEND_TIME
     return (
         segment_id.lease_id,

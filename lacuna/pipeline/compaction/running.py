@@ -1,8 +1,8 @@
-"""Runs units on Spark from threads of the driver, and swaps each in as soon as its tasks are done.
+"""Runs units on Spark from threads of the driver, and swaps each in when its tasks are done.
 
-Units share Spark jobs, since starting a job costs more than a small task. Only a unit that is cleaned by key gets a
-separate job, for its shuffles. If a shared job fails, each of its unfinished units is run again as a separate job, so
-that a failing task affects only its own unit.
+Units share Spark jobs, since starting a job costs more than a small task. Only a unit that is cleaned by key has a job
+to itself, for its shuffles. If a shared job fails, each of its unfinished units is retried in a separate job, so that a
+failing task affects only its own unit.
 """
 
 import uuid
@@ -23,13 +23,13 @@ from lacuna.pipeline.stores import shared_store
 #: The number of jobs that run at once: more than there are cores, so that none is idle while a job begins or ends.
 _LEAST_JOBS: Final = 4
 _MOST_JOBS: Final = 256
-#: The most units of one job. It bounds what is sent to Spark at once, and what is repeated if the job fails.
+#: The maximum number of units in a job, which limits what is sent to Spark at once, and repeated if the job fails.
 _SHARED_UNITS: Final = 1_000
 _PAUSE_SECONDS: Final = 0.2
-#: How often to check whether the lease was lost while tasks run.
+#: How often, in seconds, to check whether the lease has been lost while tasks run.
 _CHECK_SECONDS: Final = 1.0
 
-#: The number of a unit, and the result of one of its tasks.
+#: A unit's number, and the result of one of its tasks.
 _Arrival: TypeAlias = tuple[int, TaskResult]
 #: The units of a job, by their numbers in the run.
 _Units: TypeAlias = Mapping[int, Unit]
@@ -43,10 +43,10 @@ class UnitRunner:
         self._tag = f"lacuna-compact-{uuid.uuid4().hex}"
 
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Unit, UnitOutcome]]:
-        """Runs the units and yields each with its outcome, as they finish.
+        """Runs the units, and yields each with its outcome when it finishes.
 
-        If a unit's Spark job fails, the unit fails, for the reason that `explain_spark_error` gives. Raises the errors
-        of `commit`. If the caller stops early, only the Spark jobs of this run are cancelled.
+        If a unit's Spark job fails, its outcome contains the explanation from `explain_spark_error`. Raises the errors
+        of `commit`. If the caller stops early, only this run's Spark jobs are cancelled.
         """
         context = self._spark.sparkContext
         size = min(_MOST_JOBS, max(_LEAST_JOBS, 2 * context.defaultParallelism))
@@ -75,14 +75,14 @@ class UnitRunner:
     def _outcomes(
         self, events: _Events, jobs: dict[Future[None], _Units], start: Callable[[_Units], None]
     ) -> Iterator[tuple[Unit, UnitOutcome]]:
-        """Handles events until no job is left, and yields outcomes. A job's results come before the job's end."""
+        """Handles events until no job is left, and yields outcomes. A job's results arrive before its end."""
         found: dict[int, list[TaskResult]] = {}
         units = {number: unit for some in jobs.values() for number, unit in some.items()}
         while jobs:
             try:
                 event = events.get(timeout=_CHECK_SECONDS)
             except Empty:
-                self._plan.hold.check()  # segments that tasks write under a lost lease cannot be swapped in
+                self._plan.hold.check()  # segments written under a lost lease cannot be swapped in
                 continue
             if isinstance(event, Future):
                 some = jobs.pop(event)
@@ -125,7 +125,7 @@ def _rewrite(numbered: tuple[int, RewriteTask], attempt_id: int) -> TaskResult:
 
 
 def _as_jobs(units: Sequence[Unit]) -> Iterator[_Units]:
-    """Groups units into jobs, in order. Shared jobs come first, and small jobs use the cores that these leave idle."""
+    """Groups units into jobs. Shared jobs come first; small jobs then use the cores that these leave idle."""
     numbered = list(enumerate(units))
     shared = [(number, unit) for number, unit in numbered if not unit.is_cleaned]
     for at in range(0, len(shared), _SHARED_UNITS):

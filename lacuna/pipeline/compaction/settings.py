@@ -1,5 +1,3 @@
-"""The settings of a compaction."""
-
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,7 +6,7 @@ from lacuna.logstore.records.layout import Codec
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.loading import BLOCK_BYTES
 
-#: The most bytes of a batch, an extent or a merged run, since a fetch reads at most this much at once.
+#: The maximum size in bytes of a batch, extent or merged run: the most that a fetch reads at once.
 LARGEST_BATCH_BYTES: Final = 1 << 20
 
 
@@ -16,9 +14,9 @@ LARGEST_BATCH_BYTES: Final = 1 << 20
 class RewriteSettings:
     """The settings that a task needs. Sizes are in bytes.
 
-    `segment_bytes` bounds the size of an object, and thus the memory of a task, which holds one object until it is
-    written. `batch_bytes` bounds the size of a batch before compression, and `block_bytes` the bytes read at a time.
-    With `codec` None, batches keep their codec; with `level` None, the codec's default level is used.
+    `segment_bytes` limits the size of an object, and thus the memory of a task, which holds an object until it is
+    written. `batch_bytes` limits a batch before compression, and `block_bytes` the bytes read at a time. If `codec` is
+    None, batches keep their codec; if `level` is None, the codec's default level applies.
     """
 
     segment_bytes: int = 64 << 20
@@ -32,12 +30,11 @@ class RewriteSettings:
 class CompactionSettings:
     """The settings of a compaction. Sizes are in bytes, times in milliseconds.
 
-    Neighbouring extents smaller than `small_bytes` are joined; with `rewrites_all`, large live extents are also
-    rewritten, for example to change the codec. `task_bytes` is the maximum that a task reads; tasks of a small plan
-    read less. Offsets that became stable less than `min_age_ms` ago are left alone. `max_extents` bounds the extents of
-    one plan (0: as many as the control plane allows). Partitions with a wasted share below `threshold` (0 to 1, see
-    PlannedRange.waste) are skipped. A partition that changes in the meantime is tried at most `attempts` times in
-    total.
+    Neighbouring extents smaller than `small_bytes` are joined; with `rewrites_all`, large live extents are rewritten as
+    well, for example to change the codec. A task reads up to `task_bytes`, or less in a small plan. Offsets that have
+    been stable for less than `min_age_ms` are left alone. A plan covers up to `max_extents` extents (0: as many as the
+    control plane allows). Partitions with a wasted share below `threshold` (0 to 1, see PlannedRange.waste) are
+    skipped. A partition that changes in the meantime is tried up to `attempts` times in total.
     """
 
     rewrite: RewriteSettings = RewriteSettings()
@@ -50,7 +47,6 @@ class CompactionSettings:
     attempts: int = 3
 
     def __post_init__(self) -> None:
-        """Raises PipelineError if the settings cannot work."""
         rewrite = self.rewrite
         if not 1 << 10 <= rewrite.batch_bytes <= LARGEST_BATCH_BYTES:
             raise PipelineError(
@@ -64,12 +60,14 @@ class CompactionSettings:
         if rewrite.level is not None:
             _check_level(rewrite.codec, rewrite.level)
         if self.task_bytes < 1:
-            raise PipelineError("a task rewrites at least one byte: choose a larger --task-bytes")
+            raise PipelineError(
+                "a task must rewrite at least one byte: choose a larger --task-bytes"
+            )
 
 
 def _check_level(codec: Codec | None, level: int) -> None:
     if codec is None:
-        raise PipelineError("a compression level needs a codec: name it with --codec")
+        raise PipelineError("a compression level needs a codec: specify one with --codec")
     try:
         check_level(codec, level)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Finds the superseded records of a unit: scans the keys of its tasks, and reads the offsets that a rewrite drops."""
+"""Finds a unit's superseded records: scans the keys of its tasks, and reads the offsets that a rewrite drops."""
 
 from array import array
 from collections.abc import Iterator
@@ -29,16 +29,15 @@ KEYS: Final = pa.schema(
         ("is_past", pa.bool_()),
     ]
 )
-#: The offset of a row with the reason why a share's keys could not be read, so that it sorts before the share's
-#: offsets.
+#: The offset in a row that says why a share's keys could not be read, which makes it sort before the share's offsets.
 DAMAGE: Final = -1
 
 
 def scan_task(number: int, task: RewriteTask, now_ms: int) -> Iterator[pa.RecordBatch]:
-    """Yields the keys of all the task's shares, and a row with the reason for each share that is damaged.
+    """Yields the keys of the task's shares, and a row with the reason for each damaged share.
 
-    It is unknown which records the unread keys of a damaged share supersede, so the share's rewrite must fail, even if
-    the share can be read by then.
+    The unread keys of a damaged share might supersede other records, so its rewrite must fail even if the share has
+    become readable by then.
     """
     store = shared_store(task.store_url)
     for index, share in enumerate(task.shares):
@@ -51,10 +50,7 @@ def scan_task(number: int, task: RewriteTask, now_ms: int) -> Iterator[pa.Record
 
 
 def _keys_of(store: ObjectStore, task: RewriteTask, share: Share) -> Iterator[RecordColumns]:
-    """The keys of one share.
-
-    Raises the errors of `load_blocks`, and DamagedDataError for records that cannot be parsed.
-    """
+    """Yields the keys of one share. Raises the errors of `load_blocks`, and DamagedDataError for unparsable records."""
     blocks = load_blocks(
         store, task.cluster_id, share.pieces(), block_bytes=task.settings.block_bytes
     )
@@ -66,7 +62,6 @@ def _keys_of(store: ObjectStore, task: RewriteTask, share: Share) -> Iterator[Re
 
 
 def _damage_in(block: Block, cluster_id: str, error: RecordsError) -> DamagedDataError:
-    """The error for a block that cannot be scanned. It names the damaged piece."""
     view = memoryview(block.data)
     for piece, start in zip(block.pieces, block.starts, strict=False):
         try:
@@ -80,7 +75,7 @@ def _damage_in(block: Block, cluster_id: str, error: RecordsError) -> DamagedDat
 def _key_batch(
     number: int, index: int, share: Share, columns: RecordColumns, now_ms: int
 ) -> pa.RecordBatch:
-    """The rows of the records that have a key. A record without a key neither supersedes others nor is superseded."""
+    """Returns rows for the records that have a key. Those without one neither supersede records nor are superseded."""
     count = columns.count
     assert columns.keys is not None
     assert columns.tombstones is not None
@@ -105,14 +100,14 @@ def _key_batch(
 
 
 class OffsetStream(Dropped):
-    """The superseded offsets of a task, read batch by batch from the shuffle, in order of share and offset."""
+    """A task's superseded offsets, sorted by share and offset, and read from the shuffle batch by batch."""
 
     def __init__(self, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> None:
         self._rest = rest
         self._take(first)
 
     def below(self, share: int, end_offset: int) -> "array[int] | None":
-        """See `Dropped`. Skips leftover offsets of earlier shares, whose rewrite failed.
+        """See `Dropped`. Skips the remaining offsets of earlier shares whose rewrite failed.
 
         Raises DamagedDataError for a share whose keys could not be read.
         """
@@ -144,7 +139,6 @@ class OffsetStream(Dropped):
 
 
 def _numbers(column: pa.Array, typecode: str) -> "array[int]":
-    """A column without nulls as an array."""
     found = array(typecode)
     if len(column):
         start = column.offset * found.itemsize

@@ -1,1 +1,1 @@
-"""The Spark data source `lacuna`, which reads and writes a cluster's topics as DataFrames."""
+"""The Spark data source `lacuna`, which reads and writes topics as DataFrames."""

@@ -33,10 +33,7 @@ from lacuna.pipeline.metadata import MetadataSource, open_checked
 
 
 class BatchReader(DataSourceReader):
-    """Reads a batch of records, or of the rows of the plan view.
-
-    Raises PipelineError for invalid options or schemas.
-    """
+    """Reads a batch of records or plan view rows. Raises PipelineError for invalid options or schemas."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = read_options(options, is_streaming=False)
@@ -52,13 +49,13 @@ class BatchReader(DataSourceReader):
         return {name: each for name, each in vars(self).items() if name != "pushFilters"}
 
     def push(self, filters: list[Filter]) -> list[Filter]:
-        """Adds the filters that narrow the records to read, and returns those that Spark must still apply."""
+        """Narrows the records to read by these filters, and returns the filters that Spark must still apply."""
         self._condition, left = push(self._condition, filters)
         return left
 
     @one_message
     def partitions(self) -> list[InputPartition]:
-        """The tasks of the batch. Their objects are pinned."""
+        """Returns the tasks of the batch, and pins the objects that they read."""
         options = self._options
         with closing(open_checked(options.location, options.metadata)) as metadata:
             hold = self._pin(metadata)
@@ -81,7 +78,6 @@ class BatchReader(DataSourceReader):
         return list(plan_tasks(ranges, division))
 
     def _pin(self, metadata: MetadataSource) -> Hold | None:
-        """Pins the objects to read, and returns the pins if the batch's tasks are to extend them."""
         options = self._options
         if options.view == PLAN:  # its tasks read no objects
             pin(metadata, min(HOLD_SECONDS, options.pin))
@@ -93,7 +89,7 @@ class BatchReader(DataSourceReader):
         return Hold(options.location.require_control(), metadata.cluster_id, brief, full)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads a partition in a task. If there is nothing to read, Spark passes an empty partition of its own."""
+        """Reads a partition in a task. If a batch has no tasks, Spark passes an empty partition of its own."""
         if isinstance(partition, ReadTask):
             from lacuna.pipeline.datasource.reading import read_task
 
@@ -114,9 +110,8 @@ class _Pushing:
 
 
 def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> list[ReadRange]:
-    """The requested ranges, cut to the offsets that exist.
-
-    Raises DataLossError or PipelineError if offsets are missing, unless `failOnDataLoss=false`.
+    """Returns the ranges that exist. Unless `failOnDataLoss=false`, missing offsets raise DataLossError or
+    PipelineError.
     """
     # Requested before the logs are read, which therefore reach at least as far.
     past = None
@@ -143,7 +138,7 @@ def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> l
         first = max(first, log.log_start_offset)
         if end < first:
             report_loss(
-                f"{partition} was requested from offset {first}, but ends before it, at {end}",
+                f"{partition} was requested from offset {first}, but ends earlier, at {end}",
                 is_failing=options.fail_on_data_loss,
             )
         found.append(ReadRange(log, first, min(end, latest)))
@@ -153,7 +148,10 @@ def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> l
 def _past_ends(
     logs: Logs, firsts: Mapping[TopicPartition, int], past: Mapping[PartitionKey, int]
 ) -> dict[TopicPartition, int]:
-    """The past ends. Nothing is read from a partition that begins later, since its records from that time are gone."""
+    """Returns where each partition ended at the past time.
+
+    A partition whose log now starts later is not read, since its records from that time are gone.
+    """
     found = {}
     for partition, log in logs.items():
         end = past.get(log.key)

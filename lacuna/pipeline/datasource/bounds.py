@@ -1,4 +1,4 @@
-"""The bounds of a read, given as in Spark's Kafka source: by edges, offsets or timestamps."""
+"""The bounds of a read, given by edges, offsets or timestamps, as in Spark's Kafka source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,14 +10,12 @@ from lacuna.pipeline.datasource.options import OptionError, Options
 LATEST: Final = -1
 EARLIEST: Final = -2
 _EDGES: Final = {"latest": LATEST, "earliest": EARLIEST}
-#: The key beside a topic's partitions, in a position of a stream, for the topic's id.
+#: The key of a topic's id, next to its partitions, in a stream's position.
 ID: Final = "id"
 _OFFSETS_LOOK: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 
 
 class TopicPartition(NamedTuple):
-    """A partition, named by its topic's name and its number."""
-
     topic: str
     partition: int
 
@@ -34,9 +32,9 @@ class AtEdge:
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """A bound at a given offset or edge of each partition. All partitions that are read must be given.
+    """A bound at an offset or edge for each partition, which must cover all partitions that are read.
 
-    If the offsets were taken from a stream, `topic_ids` has their topics' ids.
+    `topic_ids` contains the ids of topics whose offsets come from a stream.
     """
 
     offsets: Mapping[TopicPartition, int]
@@ -45,9 +43,9 @@ class AtOffsets:
 
 @dataclass(frozen=True, slots=True)
 class AtTimestamp:
-    """A bound at the first record with this time (ms since the epoch) or a later one, in every partition.
+    """A bound at each partition's first record with this timestamp (in ms) or a later one.
 
-    In a partition without such a record, the bound is the end if `is_latest_without`; otherwise, it is an error.
+    If a partition has no such record, the bound is its end if `is_latest_without`; otherwise, that is an error.
     """
 
     timestamp: int
@@ -56,7 +54,7 @@ class AtTimestamp:
 
 @dataclass(frozen=True, slots=True)
 class AtTimestamps:
-    """Like AtTimestamp, but with a time for each partition. All partitions that are read must be given."""
+    """Like AtTimestamp, with a timestamp for each partition. All partitions that are read must be included."""
 
     timestamps: Mapping[TopicPartition, int]
     is_latest_without: bool
@@ -66,10 +64,10 @@ Bound: TypeAlias = AtEdge | AtOffsets | AtTimestamp | AtTimestamps
 
 
 def bound_of(options: Options, side: str, default: int) -> Bound:
-    """The bound that the options give for `side`, "starting" or "ending", or the edge `default` if they give none.
+    """Returns the bound that the options specify for `side` ("starting" or "ending"), or the edge `default`.
 
-    If several are given, a single time takes precedence over a time for each partition, and times over offsets. Raises
-    OptionError.
+    If several are specified, one timestamp for all takes precedence over timestamps by partition, and those take
+    precedence over offsets. Raises OptionError.
     """
     is_latest_without = side == "ending" or (
         options.one_of("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
@@ -90,14 +88,13 @@ def bound_of(options: Options, side: str, default: int) -> Bound:
         return AtEdge(_EDGES[text])
     if not text.startswith("{"):
         raise OptionError(
-            f"option {name}={text}: write earliest, latest, or a value like {_OFFSETS_LOOK}"
+            f"option {name}={text}: specify earliest, latest, or a value like {_OFFSETS_LOOK}"
         )
     given, topic_ids = _split_ids(options.json(name))
     return AtOffsets(_numbers(options, name, EARLIEST, given), topic_ids)
 
 
 def _split_ids(given: Any) -> tuple[Any, dict[str, str]]:
-    """Splits a stream's position into the offsets, without topic ids, and the topic ids by topic."""
     if not isinstance(given, dict) or not all(isinstance(each, dict) for each in given.values()):
         return given, {}
     ids = {topic: each[ID] for topic, each in given.items() if isinstance(each.get(ID), str)}
@@ -109,10 +106,7 @@ def _split_ids(given: Any) -> tuple[Any, dict[str, str]]:
 
 
 def _numbers(options: Options, name: str, minimum: int, given: Any) -> dict[TopicPartition, int]:
-    """The numbers in `given`, which the option `name` has in the form {"topic": {"0": 12}}, each at least `minimum`.
-
-    Raises OptionError.
-    """
+    """Checks an option in the form {"topic": {"0": 12}}, with numbers of at least `minimum`. Raises OptionError."""
     if isinstance(given, dict) and all(isinstance(each, dict) for each in given.values()):
         found = {
             TopicPartition(topic, int(partition)): number
@@ -124,7 +118,7 @@ def _numbers(options: Options, name: str, minimum: int, given: Any) -> dict[Topi
             _is_number(number, minimum) for number in found.values()
         ):
             return found
-    raise OptionError(f"option {name}={options.text(name)}: write a value like {_OFFSETS_LOOK}")
+    raise OptionError(f"option {name}={options.text(name)}: specify a value like {_OFFSETS_LOOK}")
 
 
 def _is_number(value: Any, minimum: int) -> bool:
@@ -147,7 +141,7 @@ def check_order(first: Bound, end: Bound) -> None:
         return
     if firsts.keys() != ends.keys():
         raise OptionError(
-            f"the starting {what}s name the partitions {names_of(firsts)}, but the ending {what}s "
+            f"the starting {what}s name the partitions {names_of(firsts)}, but the ending {what}s name "
             f"{names_of(ends)}: name the same partitions in both"
         )
     for partition, number in firsts.items():
@@ -159,6 +153,6 @@ def check_order(first: Bound, end: Bound) -> None:
 
 
 def names_of(partitions: Any, most: int = 10) -> str:
-    """Up to `most` names of partitions as text, and the number of the others."""
+    """Formats up to `most` names of partitions, followed by the number of the others."""
     names = [str(each) for each in sorted(partitions)]
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if names[most:] else "")

@@ -1,4 +1,4 @@
-"""A connection to a source of metadata that lasts as long as a query, across restarts of the control plane."""
+"""A connection to a source of metadata that lasts as long as a query, even if the control plane restarts."""
 
 import logging
 import threading
@@ -15,15 +15,15 @@ _log = logging.getLogger("lacuna.datasource")
 
 Result = TypeVar("Result")
 
-#: How many seconds a running query waits for an unreachable control plane, and pauses between attempts.
+#: How long, in seconds, a running query waits for an unreachable control plane, and pauses between attempts.
 PATIENCE: Final = 120.0
 _PAUSE: Final = 0.25
 
 
 class Connection:
-    """A connection to a source of metadata. It is opened on first use, and reopened when it is lost.
+    """A connection to a source of metadata, opened on first use and reopened when it is lost.
 
-    `find` is called at each attempt, because a restarted control plane may have another address. `kind` is "control" or
+    Every attempt calls `find`, because a restarted control plane may have a new address. `kind` is "control" or
     "bucket"; `patience` is in seconds.
     """
 
@@ -36,30 +36,29 @@ class Connection:
         self._metadata: MetadataSource | None = None
 
     def use(self, work: Callable[[MetadataSource], Result]) -> Result:
-        """Calls `work` with the metadata and returns its result. Repeats it if the connection is lost.
+        """Passes the metadata to `work`, and returns the result. Calls `work` again if the connection is lost.
 
-        Raises ControlPlaneUnavailable: at once if there was no connection and none can be opened, otherwise after
-        `patience` seconds.
+        Raises ControlPlaneUnavailable: at once if the first connection cannot be opened, and after `patience` seconds
+        if a connection was lost.
         """
         try:
             return work(self._open())
         except ControlPlaneUnavailable as error:
             if self._metadata is None:
                 raise
-            _log.warning("the control plane cannot be reached; the query waits for it: %s", error)
+            _log.warning(
+                "the control plane cannot be reached; the query is waiting for it: %s", error
+            )
         return self._retry(work)
 
     def use_now(self, work: Callable[[MetadataSource], Result]) -> Result:
-        """Calls `work` once, without waiting.
-
-        Raises ControlPlaneUnavailable, in particular if no connection is open.
-        """
+        """Calls `work` once, without waiting. Raises ControlPlaneUnavailable, for example if no connection is open."""
         if self._metadata is None:
             raise ControlPlaneUnavailable("the connection to the control plane was lost")
         return work(self._metadata)
 
     def close(self) -> None:
-        """Closes the connection; a later use opens it again."""
+        """Closes the connection. The next use reopens it."""
         if self._metadata is not None:
             self._metadata.close()
             self._metadata = None

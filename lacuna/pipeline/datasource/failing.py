@@ -1,4 +1,4 @@
-"""Makes Spark show only the messages of Lacuna's own errors, without tracebacks."""
+"""Makes Spark show Lacuna's own errors as one message, without a traceback."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 def one_message(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Decorates a method that Spark calls in a Python process. For errors in EXPLAINED, only the message is shown."""
+    """Decorates a method that Spark calls in a Python process. Only the messages of errors in EXPLAINED are shown."""
 
     @wraps(function)
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -25,10 +25,10 @@ def one_message(function: Callable[Arguments, Result]) -> Callable[Arguments, Re
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Makes Spark show only the message of errors in EXPLAINED that the block raises.
+    """Makes Spark show only the message of an error in EXPLAINED that the block raises.
 
-    Spark shows the traceback unless an environment variable is set. Spark ends the process after any error, so setting
-    the variable when an error is raised affects nothing else.
+    Spark omits the traceback if an environment variable is set. As it ends the process after any error, setting the
+    variable when an error is raised affects nothing else.
     """
     try:
         yield

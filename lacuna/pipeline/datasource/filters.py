@@ -30,7 +30,7 @@ _TESTS: Final[Mapping[type[Filter], Callable[[Any, Any], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Condition(Bounds):
-    """The conditions for a record to be read: the bounds, and the filters on topic and partition in `partitions`."""
+    """The records to read: those within the bounds that pass the filters on topic and partition in `partitions`."""
 
     partitions: tuple[Filter, ...] = field(default=())
 
@@ -38,7 +38,7 @@ class Condition(Bounds):
         return all(_is_met(each, partition._asdict()) for each in self.partitions)
 
     def and_(self, given: Filter) -> tuple["Condition", bool]:
-        """The condition with one more filter, and whether it covers the filter so that Spark need not apply it."""
+        """Returns the condition narrowed by a filter, and whether Spark can therefore skip the filter."""
         if isinstance(given, kinds.IsNotNull):
             return self, given.attribute[0] in _NEVER_NULL
         column = _column_of(given)
@@ -64,7 +64,7 @@ _NEVER_NULL: Final = frozenset({"topic", "partition", "offset", "timestamp", "ti
 
 
 def push(condition: Condition, filters: Iterable[Filter]) -> tuple[Condition, list[Filter]]:
-    """The condition narrowed by the filters as far as possible, and the filters that Spark must still apply."""
+    """Narrows the condition by the filters as far as possible. Also returns the filters that Spark must still apply."""
     left: list[Filter] = []
     for each in filters:
         condition, is_exact = condition.and_(each)
@@ -74,7 +74,7 @@ def push(condition: Condition, filters: Iterable[Filter]) -> tuple[Condition, li
 
 
 def _column_of(given: Filter) -> str | None:
-    """The column of a filter that can be evaluated on the driver, or None for any other filter."""
+    """Returns the column of a filter, or None if the filter cannot be evaluated on the driver."""
     inner = given.child if isinstance(given, kinds.Not) else given
     if type(inner) not in _TESTS or getattr(inner, "value", None) is None:
         return None
@@ -91,7 +91,7 @@ def _is_met(given: Filter, row: Mapping[str, Any]) -> bool:
 
 
 def _range_of(given: Filter, scale: int) -> tuple[int, int, bool] | None:
-    """The range that a filter allows, as (least, greatest, whether it is exact), or None if it has no bounds.
+    """Returns the range that a filter allows, as (least, greatest, is exact), or None if it sets no bounds.
 
     The column's values are `scale` times Lacuna's numbers.
     """
@@ -119,7 +119,7 @@ def _range_of(given: Filter, scale: int) -> tuple[int, int, bool] | None:
 
 
 def _number(value: Any) -> int:
-    """The value as a number: an offset, or a time in microseconds since the epoch."""
+    """Converts an offset or a time; times become microseconds since the epoch."""
     if isinstance(value, datetime):
         return (value.astimezone(UTC) - _EPOCH) // _MICROSECOND
     return int(value)

@@ -1,4 +1,4 @@
-"""Limits what each trigger reads, by maxOffsetsPerTrigger, minOffsetsPerTrigger and maxTriggerDelay."""
+"""Limits what a trigger reads: maxOffsetsPerTrigger, minOffsetsPerTrigger and maxTriggerDelay."""
 
 from collections.abc import Mapping
 from math import ceil, floor
@@ -13,9 +13,9 @@ Offsets = Mapping[TopicPartition, int]
 def limited(
     logs: Logs, firsts: Offsets, latest: Offsets, count: int, *, is_committed: bool
 ) -> dict[TopicPartition, int]:
-    """The end offsets of a batch of `count` offsets, divided in proportion to what is left to read in each partition.
+    """Returns the end offsets of a batch of `count` offsets, which the partitions share in proportion to their backlog.
 
-    Only offsets in extents are counted, not those in holes. A partition with anything to read gets at least one offset.
+    Offsets in holes are not counted. Every partition with a backlog gets at least one offset.
     """
     sizes = {
         each: count_offsets(logs[each], firsts[each], latest[each], is_committed=is_committed)
@@ -38,7 +38,7 @@ def limited(
 
 
 class Gate:
-    """Holds a batch back until there are `minimum` new offsets, or until `delay` seconds after the last batch."""
+    """Delays a batch until there are `minimum` new offsets, or `delay` seconds have passed since the last batch."""
 
     def __init__(self, minimum: int | None, delay: float) -> None:
         self._minimum = minimum
@@ -46,7 +46,7 @@ class Gate:
         self._opened_at: float | None = None
 
     def opens(self, firsts: Offsets, latest: Offsets, now: float) -> bool:
-        """Whether to read a batch now (`now` is in seconds). The first batch is always read."""
+        """Whether to read a batch at `now` (in seconds). The first batch is always read."""
         if self._minimum is None:
             return True
         is_overdue = self._opened_at is None or now - self._opened_at >= self._delay

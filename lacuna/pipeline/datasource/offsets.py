@@ -1,4 +1,4 @@
-"""Resolves the user's selection to the partitions to read, and their first and end offsets."""
+"""Resolves the user's selection to partitions, and to the first and end offset of each."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
@@ -35,7 +35,7 @@ Logs = Mapping[TopicPartition, PartitionLog]
 def selected(
     metadata: MetadataSource, selection: Selection, *, may_miss: bool = False
 ) -> dict[TopicPartition, PartitionKey]:
-    """The selected partitions that exist now, in order, with their keys.
+    """Returns the selected partitions that exist now, in order, with their keys.
 
     Raises PipelineError if a selected topic or partition does not exist, unless `may_miss`.
     """
@@ -66,10 +66,7 @@ def _missing(partitions: Iterable[TopicPartition], topics: Iterable[str], whose:
 
 
 def cut_of(metadata: MetadataSource, options: ReadOptions) -> Mapping[PartitionKey, int]:
-    """The ends of the selected partitions that exist now, such that no transaction is split.
-
-    The result is empty without the option `cut`, or for a past time.
-    """
+    """Returns ends of the selected partitions that split no transaction; nothing without `cut`, or for a past time."""
     if not options.is_cut or options.as_of_ms is not None:
         return {}
     keys = list(selected(metadata, options.selection, may_miss=True).values())
@@ -77,9 +74,9 @@ def cut_of(metadata: MetadataSource, options: ReadOptions) -> Mapping[PartitionK
 
 
 def ending_at(logs: Logs, cut: Mapping[PartitionKey, int]) -> Logs:
-    """The logs as if the last stable offsets were the ends in a cut, if there is one.
+    """Returns the logs with their last stable offsets replaced by the ends in the cut, unless the cut is empty.
 
-    A new partition ends at its log start.
+    A partition that is too new for the cut ends at its log start.
     """
     if not cut:
         return logs
@@ -97,10 +94,10 @@ def selected_logs(
     may_miss: bool = False,
     among: Collection[TopicPartition] | None = None,
 ) -> Logs:
-    """The logs of the selected partitions that exist now, limited to those in `among` if it is given.
+    """Returns the logs of the selected partitions that exist now (of those in `among`, if given).
 
-    With `are_read`, the records that tasks will read are in the bucket on return. A topic that is deleted in the
-    meantime is treated as if it had been deleted before. Raises the errors of `selected`.
+    With `are_read`, the records to read are in the bucket on return. A topic that is deleted during the call counts as
+    deleted before. Raises the errors of `selected`.
     """
     keys = _among(selected(metadata, options.selection, may_miss=may_miss), among)
     while True:
@@ -127,11 +124,11 @@ def _among(
 def ends_as_of(
     metadata: MetadataSource, selection: Selection, at_ms: int, *, is_cut: bool
 ) -> dict[PartitionKey, int]:
-    """The selected partitions' ends for read_committed consumers at a time or, with `is_cut`, in a cut of that time.
+    """Returns where read_committed consumers of the selected partitions stopped at a time or, with `is_cut`, a cut of
+    that time.
 
-    If that time is unknown, the last known time before it is used.
-
-    Raises PipelineError if there is none, and the errors of `selected`.
+    If nothing is known for that exact time, the last known time before it counts. Raises PipelineError if there is
+    none, and the errors of `selected`.
     """
     keys = selected(metadata, selection)
     past = metadata.as_of(list(keys.values()), at_ms, is_cut=is_cut)
@@ -140,13 +137,13 @@ def ends_as_of(
         raise PipelineError(f"option asOf: {not_known(names, past.known_from_ms)}")
     if past.as_of_ms // 1000 < at_ms // 1000:
         _log.warning(
-            "asOf: reading the records of %s, the last known time", show_time(past.as_of_ms)
+            "asOf: that time is not known; reading records as of %s, the last known time before it",
+            show_time(past.as_of_ms),
         )
     return {key: then.end_offset for key, then in past.partitions.items()}
 
 
 def report_loss(message: str, *, is_failing: bool) -> None:
-    """Raises DataLossError if `is_failing`, otherwise logs a warning."""
     if is_failing:
         raise DataLossError(
             f"{message}; the missing records were deleted by retention or with their topic: read what "
@@ -156,7 +153,7 @@ def report_loss(message: str, *, is_failing: bool) -> None:
 
 
 class Resolver:
-    """Resolves bounds to offsets in `logs`. If a bound is a time, reads records in the bucket."""
+    """Resolves bounds to offsets in `logs`. To resolve a time, it reads records in the bucket."""
 
     def __init__(self, logs: Logs, bucket: Bucket, *, is_committed: bool) -> None:
         self._logs = logs
@@ -164,14 +161,14 @@ class Resolver:
         self._is_committed = is_committed
 
     def latest(self, partition: TopicPartition) -> int:
-        """The offset at which a reader with this isolation stops (S13)."""
+        """Returns the offset at which a reader with this isolation level stops (S13)."""
         return self._logs[partition].end_offset(is_committed=self._is_committed)
 
     def offsets(self, bound: Bound) -> dict[TopicPartition, int]:
-        """The offset of the bound in every partition.
+        """Returns the offset of the bound in every partition.
 
-        Raises PipelineError if `bound` names partitions other than those that are read, or if it is a time after the
-        last record and has no fallback.
+        Raises PipelineError if `bound` names partitions other than those being read, or a time that is later than every
+        record and has no fallback.
         """
         match bound:
             case AtEdge(edge):
@@ -195,7 +192,7 @@ class Resolver:
         if named.keys() != self._logs.keys():
             raise PipelineError(
                 f"{what} were given for {names_of(named)}, but the partitions to read are "
-                f"{names_of(self._logs)}: name exactly these (-2 is the earliest offset, -1 the latest)"
+                f"{names_of(self._logs)}: specify exactly these (-2 is the earliest offset, -1 the latest)"
             )
 
     def _check_topics(self, position: Position) -> None:
@@ -203,7 +200,7 @@ class Resolver:
             if not position.is_of(log):
                 raise DataLossError(
                     f"the offsets given for {log.topic} belong to an earlier topic of this name, "
-                    "which was deleted with its records: give other offsets"
+                    "which was deleted with its records: specify different offsets"
                 )
 
     def _at_time(self, partition: TopicPartition, timestamp: int, is_latest_without: bool) -> int:

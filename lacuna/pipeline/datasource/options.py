@@ -1,4 +1,4 @@
-"""The options as Spark passes them: text by name. The case of names does not matter."""
+"""Parses the options that Spark passes as strings. Option names are not case-sensitive."""
 
 import json
 import os
@@ -25,8 +25,8 @@ LOCATION_OPTIONS: Final = (
 )
 #: Options that Spark adds for its own use.
 _OF_SPARK: Final = frozenset({"path", "paths", "checkpointlocation", "queryname"})
-#: The prefix that Spark adds for a table of its catalog. It passes copies of the table's options with this prefix when
-#: the table is created, and none of them when it is read or written.
+#: The prefix of the options of a table in Spark's catalog. Spark passes copies of them with this prefix when the table
+#: is created, but none when it is read or written.
 _OF_TABLE: Final = "option."
 _PROVIDER: Final = "provider"
 _TABLES_LOSE_OPTIONS: Final = (
@@ -41,9 +41,8 @@ _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 #: The alternative to an option of Spark's Kafka source and sink that has no meaning here. A name that ends in a dot
 #: stands for all names with that prefix; the first match applies.
 _OF_KAFKA: Final = {
-    "kafka.bootstrap.servers": "Lacuna reads the bucket directly, without brokers: name the cluster "
-    "with data=FOLDER of a running `lacuna up`, or with control=HOST:PORT "
-    "and store=URL",
+    "kafka.bootstrap.servers": "Lacuna reads the bucket directly, without brokers: specify the cluster with "
+    "data=FOLDER of a running `lacuna up`, or with control=HOST:PORT and store=URL",
     "kafka.isolation.level": "use isolation=read_committed or isolation=read_uncommitted",
     "kafka.auto.offset.reset": "use startingOffsets=earliest or startingOffsets=latest",
     "kafka.group.id": "there is no consumer group, because Spark keeps the offsets: leave it out",
@@ -56,11 +55,11 @@ _OF_KAFKA: Final = {
 
 
 class OptionError(PipelineError):
-    """An option is invalid; the message names it and says what would be valid."""
+    """An option is invalid. The message names it, and says which values are valid."""
 
 
 class Options:
-    """Reads and checks options. Every method raises OptionError for an invalid value."""
+    """Parses and checks options. Every method raises OptionError for an invalid value."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): value for name, value in given.items()}
@@ -69,7 +68,7 @@ class Options:
         return name.lower() in self._given
 
     def text(self, name: str) -> str | None:
-        """The value without surrounding spaces, or None if the option was not given."""
+        """Returns the value without surrounding spaces, or None if the option is not set."""
         value = self._given.get(name.lower())
         return None if value is None else value.strip()
 
@@ -83,32 +82,29 @@ class Options:
         return value
 
     def integer(self, name: str, minimum: int = 1) -> int | None:
-        """A whole number that is at least `minimum`, or None if it was not given."""
+        """Returns an integer of at least `minimum`, or None if the option is not set."""
         value = self.text(name)
         if value is None:
             return None
         if not _WHOLE_NUMBER.fullmatch(value):
-            raise OptionError(f"option {name}={value}: write a whole number of at most 18 digits")
+            raise OptionError(f"option {name}={value}: specify an integer of up to 18 digits")
         number = int(value)
         if number < minimum:
             raise OptionError(f"option {name}={value}: the minimum is {minimum}")
         return number
 
     def seconds(self, name: str, default: float) -> float:
-        """A duration in seconds, written as in Spark: 500ms, 30s, 15m, 1h or 2d.
-
-        A number without a unit is in seconds.
-        """
+        """Parses a duration as in Spark: 500ms, 30s, 15m, 1h or 2d. The default unit is seconds."""
         value = self.text(name)
         if value is None:
             return default
         found = _DURATION.fullmatch(value.lower())
         if found is None or found[2] not in _UNITS:
-            raise OptionError(f"option {name}={value}: write a duration such as 30s, 15m or 1h")
+            raise OptionError(f"option {name}={value}: specify a duration such as 30s, 15m or 1h")
         return int(found[1]) * _UNITS[found[2]]
 
     def past_ms(self, name: str) -> int | None:
-        """A past time in milliseconds since 1970, or None if it was not given."""
+        """Returns a past time in milliseconds since 1970, or None if the option is not set."""
         value = self.text(name)
         if value is None:
             return None
@@ -118,20 +114,16 @@ class Options:
             raise OptionError(f"option {name}={value}: {error}") from None
 
     def json(self, name: str) -> Any:
-        """A JSON value, or None if it was not given."""
         value = self.text(name)
         if value is None:
             return None
         try:
             return json.loads(value)
         except json.JSONDecodeError as error:
-            raise OptionError(f"option {name}={value}: it is not valid JSON: {error}") from None
+            raise OptionError(f"option {name}={value}: not valid JSON: {error}") from None
 
     def check_names(self, known: Collection[str], hints: Mapping[str, str] | None = None) -> None:
-        """Raises one OptionError that lists all given options that are neither `known` nor Spark's own.
-
-        `hints` has alternatives to some of these options.
-        """
+        """Raises OptionError for options that are neither `known` nor Spark's own. `hints` suggests alternatives."""
         if _PROVIDER in self._given or any(name.startswith(_OF_TABLE) for name in self._given):
             raise OptionError(_TABLES_LOSE_OPTIONS)
         allowed = {name.lower() for name in known}
@@ -147,7 +139,7 @@ class Options:
             raise OptionError("; ".join(wrong))
 
     def location(self, *, needs_control: bool) -> ClusterLocation:
-        """The cluster that the options in `LOCATION_OPTIONS` or the environment name. Raises PipelineError."""
+        """Returns the cluster that `LOCATION_OPTIONS` or environment variables specify. Raises PipelineError."""
         data, control, store, keys, *_ = (self.text(name) for name in LOCATION_OPTIONS)
         try:
             return find_cluster(
@@ -163,7 +155,7 @@ class Options:
             raise PipelineError(f"{error}{self.where_none()}") from None
 
     def where_none(self) -> str:
-        """The end of a message about a missing option: a hint that Spark may have lost all options, or ""."""
+        """Returns a hint for errors about missing options, or "" unless Spark seems to have lost all options."""
         return "" if self._given else f". In SQL, {_TABLES_LOSE_OPTIONS}"
 
 

@@ -23,10 +23,10 @@ _MAX_KNOWN: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The pins of a batch: `brief`, which its tasks extend, and `full`, for tasks that cannot extend a pin.
+    """The pins of a batch: `brief`, which its tasks extend, and `full`, in case they cannot reach the control plane.
 
-    Tasks that can reach the control plane end the full pin. If the driver is killed, the batch therefore holds objects
-    until HOLD_SECONDS after its last task, rather than for an hour.
+    Tasks that can reach it end the full pin. If the driver is killed, objects are then kept for HOLD_SECONDS after the
+    last task instead of for an hour.
     """
 
     place: ControlPlace
@@ -35,12 +35,12 @@ class Hold:
     full: int
 
     def prolong(self) -> None:
-        """Extends the brief pin and, if the brief pin had not ended, ends the full one.
+        """Extends the brief pin and, unless that has already ended, ends the full one.
 
         Raises ControlPlaneUnavailable, CommandRefused, UserError.
         """
         with JobClient(self.place) as control:
-            # From an executor, an address such as localhost may lead to another cluster.
+            # In an executor, an address such as localhost may lead to a different cluster.
             is_kept = control.cluster_id == self.cluster_id and prolong(
                 control, self.brief, HOLD_SECONDS
             )
@@ -49,10 +49,10 @@ class Hold:
 
 
 def pin(metadata: MetadataSource, seconds: float) -> int | None:
-    """Keeps everything that is live now for this many seconds, and returns the pin's id, or None if there is no pin.
+    """Pins everything that is live now for this many seconds, and returns the id of the pin.
 
-    Must be called before the logs are read. With metadata from the bucket, there is no pin, so replaced objects are
-    kept only for the cluster's grace period.
+    Must be called before the logs are read. Metadata from the bucket cannot be pinned: then, None is returned, and
+    replaced objects are kept only for the cluster's grace period.
     """
     if not isinstance(metadata, JobClient) or seconds <= 0:
         return None
@@ -63,7 +63,7 @@ def pin(metadata: MetadataSource, seconds: float) -> int | None:
 
 
 def prolong(metadata: MetadataSource, pin_id: int, seconds: float) -> bool:
-    """Keeps a pin for this many seconds from now. Returns False if it has already ended."""
+    """Extends a pin to this many seconds from now. Returns False if it has already ended."""
     if not isinstance(metadata, JobClient):
         return False
     renewed = PinReads(duration_ms=int(seconds * 1000), pin_id=pin_id)
@@ -72,16 +72,16 @@ def prolong(metadata: MetadataSource, pin_id: int, seconds: float) -> bool:
 
 
 def unpin(metadata: MetadataSource, pin_id: int) -> None:
-    """Ends a pin, which may already have expired, or have been ended by an earlier call whose reply was lost."""
+    """Ends a pin. It may have expired, or have been ended by an earlier call that got no reply."""
     if isinstance(metadata, JobClient):
         metadata.call(Command(unpin_reads=UnpinReads(pin_id=pin_id)))
 
 
 @contextmanager
 def held(hold: Hold | None) -> Iterator[None]:
-    """Extends the pins of a batch while the block, one of its tasks, reads. The block does not wait for the extension.
+    """Extends a batch's pins, in the background, while one of its tasks reads.
 
-    A worker that reads short tasks one after another extends them as often as one that reads a single long task.
+    A worker that reads many short tasks extends them as often as one that reads a single long task.
     """
     if hold is None:
         yield
@@ -94,7 +94,7 @@ def held(hold: Hold | None) -> Iterator[None]:
         end.set()
 
 
-#: When this process last extended the latest holds (monotonic, in seconds).
+#: When this process last extended each of the latest holds (monotonic time in seconds).
 _prolonged: Final[dict[Hold, float]] = {}
 
 

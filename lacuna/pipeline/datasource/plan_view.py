@@ -1,4 +1,4 @@
-"""The view `plan`: the fates of ranges of offsets for a reader, including the ranges that are missing."""
+"""The view `plan`: what a reader gets for each range of offsets, including the ranges that are missing."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _ROWS_A_BATCH: Final = 64 * 1024
 
 
 class PlanRow(NamedTuple):
-    """The offsets of a partition from `first_offset` to `end_offset` (exclusive), and their extent, if they have one.
+    """The fate of the offsets [first_offset, end_offset) of a partition, and their extent, if they have one.
 
     `what` is "delivered", "dropped" (the transaction was aborted), "hole" (in no extent), or "undecided" (at or above
     the last stable offset).
@@ -42,12 +42,12 @@ class ViewTask(InputPartition):
 
 
 def view_tasks(ranges: Iterable[ReadRange], *, is_committed: bool) -> list[ViewTask]:
-    """One task for each range. If a range ends where readers stop, its rows continue to the high watermark."""
+    """Returns a task for each range. A range that ends where readers stop is extended to the high watermark."""
     return [ViewTask(tuple(plan_rows(each, is_committed=is_committed))) for each in ranges]
 
 
 def plan_rows(read_range: ReadRange, *, is_committed: bool) -> Iterator[PlanRow]:
-    """Yields the rows of a range in order of offset, without gaps between them."""
+    """Yields the rows of a range in offset order, without gaps."""
     log, reached = read_range.log, read_range.first_offset
     at_end = read_range.end_offset == log.end_offset(is_committed=is_committed)
     end = log.high_watermark if at_end else read_range.end_offset
@@ -58,8 +58,7 @@ def plan_rows(read_range: ReadRange, *, is_committed: bool) -> Iterator[PlanRow]
 
 
 def read_view(task: InputPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a task, with the columns of `schema`."""
-    if not isinstance(task, ViewTask):  # Spark makes up its own if there is none
+    if not isinstance(task, ViewTask):  # Spark passes its own if there is none
         return
     shape = arrow_schema(schema)
     for start in range(0, len(task.rows), _ROWS_A_BATCH):

@@ -25,7 +25,7 @@ TARGET_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class ReadRange:
-    """The offsets of a partition to read, from `first_offset` to `end_offset` (exclusive)."""
+    """The offsets [first_offset, end_offset) of a partition, which are to be read."""
 
     log: PartitionLog
     first_offset: int
@@ -38,7 +38,7 @@ class ReadRange:
 
 @dataclass(frozen=True, slots=True)
 class PieceTable:
-    """A sequence of pieces, stored as columns in the order of Piece's fields; tasks carry it."""
+    """A sequence of pieces, stored compactly for tasks, in columns in the order of Piece's fields."""
 
     columns: "tuple[array[int], ...]"
 
@@ -53,7 +53,7 @@ class PieceTable:
 
     @property
     def sizes(self) -> "array[int]":
-        """The size of each piece in bytes."""
+        """The sizes of the pieces in bytes."""
         return self.columns[3]
 
     @property
@@ -67,7 +67,7 @@ class PieceTable:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """The bucket that tasks read. If `is_tolerant`, tasks skip missing objects with a warning."""
+    """The bucket that tasks read. If `is_tolerant`, they skip missing objects with a warning."""
 
     store_url: str
     cluster_id: str
@@ -76,7 +76,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class ReadTask(InputPartition):
-    """One task, which reads the records of `pieces` that are within `bounds`."""
+    """A task, which reads the records of `pieces` that are within `bounds`."""
 
     bucket: Bucket
     topic: str
@@ -90,8 +90,7 @@ class ReadTask(InputPartition):
 class Division:
     """The rules for dividing ranges into tasks.
 
-    `min_partitions` (the minimum number of tasks) and `max_records` (the maximum number of offsets in a task) mean the
-    same as in Spark's Kafka source.
+    `min_partitions` (tasks) and `max_records` (offsets in a task) have the same meaning as in Spark's Kafka source.
     """
 
     bucket: Bucket
@@ -103,7 +102,7 @@ class Division:
 
 
 def count_offsets(log: PartitionLog, first: int, end: int, *, is_committed: bool) -> int:
-    """The number of offsets from `first` to `end` (exclusive) in extents that are read."""
+    """Returns how many of the offsets [first, end) are in extents that are read."""
     extents = log.extents
     total = 0
     for start, stop in log.slices(first, end, is_committed=is_committed):
@@ -114,7 +113,7 @@ def count_offsets(log: PartitionLog, first: int, end: int, *, is_committed: bool
 
 
 def offset_after(log: PartitionLog, first: int, end: int, count: int, *, is_committed: bool) -> int:
-    """The offset after `count` offsets in extents that are read, and after any hole that follows. At most `end`."""
+    """Returns the offset, up to `end`, that is `count` readable offsets after `first`, skipping a hole that follows."""
     extents = log.extents
     for start, stop in log.slices(first, end, is_committed=is_committed):
         for index in range(start, stop):
@@ -128,7 +127,7 @@ def offset_after(log: PartitionLog, first: int, end: int, count: int, *, is_comm
 
 
 def pieces_of(read_range: ReadRange, condition: Condition, *, is_committed: bool) -> PieceTable:
-    """The pieces of a range that may hold records that meet the condition."""
+    """Returns the pieces of a range that may hold records that meet the condition."""
     first = max(read_range.first_offset, condition.first_offset)
     end = min(read_range.end_offset, condition.end_offset)
     extents = read_range.log.extents
@@ -143,7 +142,6 @@ def pieces_of(read_range: ReadRange, condition: Condition, *, is_committed: bool
 def _recent_slices(
     extents: ExtentTable, start: int, stop: int, min_timestamp: int
 ) -> Iterator[tuple[int, int]]:
-    """The runs of extents whose largest timestamp is at least `min_timestamp`, as index ranges (start, stop)."""
     if min_timestamp < 0:
         yield start, stop
         return
@@ -159,11 +157,11 @@ def _recent_slices(
 
 
 def plan_tasks(ranges: Iterable[ReadRange], division: Division) -> list[ReadTask]:
-    """Makes tasks for the ranges. Those of one partition are in order of offset.
+    """Divides the ranges into tasks. A partition's tasks are in offset order; an empty range has none.
 
-    If no particular number is requested, tasks have at most about TARGET_BYTES, and are cut between extents. Otherwise,
-    they are cut by offsets, as in Spark's Kafka source: the tasks of one part have equal size, and a larger part has
-    more tasks. A range with nothing to read has no task.
+    By default, tasks have up to about TARGET_BYTES and are cut between extents. If a number of tasks or offsets is
+    requested, they are cut by offsets, as in Spark's Kafka source: a larger part has more tasks, and the tasks of one
+    part have equal size.
     """
     found = [
         (read_range, pieces_of(read_range, division.condition, is_committed=division.is_committed))
@@ -186,22 +184,21 @@ def plan_tasks(ranges: Iterable[ReadRange], division: Division) -> list[ReadTask
 
 
 def split_counts(sizes: Sequence[int], least: int | None, most: int | None) -> list[int]:
-    """The number of tasks for each part, given the numbers of offsets in the parts.
+    """Returns the number of tasks for each part, given the parts' numbers of offsets.
 
-    Each task has at most `most` offsets. There are at least `least` tasks, or one for each offset if there are fewer
-    offsets.
+    A task has up to `most` offsets. There are at least `least` tasks, unless there are fewer offsets than that.
     """
     counts = [1 if most is None else -(-size // most) for size in sizes]
     if least is None or sum(counts) >= least:
         return counts
     least = min(least, sum(sizes))
-    # Parts of less than one and a half tasks stay whole, and the others share the remaining tasks.
+    # Parts smaller than one and a half tasks stay whole; the others share the remaining tasks.
     is_large = [2 * size * least >= 3 * sum(sizes) for size in sizes]
     large = sum(compress(sizes, is_large))
     shared = least - is_large.count(False)
     for at in compress(range(len(sizes)), is_large):
         counts[at] = max(counts[at], sizes[at] * shared // large)
-    # Rounding down leaves fewer than one task for each part.
+    # Rounding down leaves less than one task per part to assign.
     largest = [
         (-size / count, at) for at, (size, count) in enumerate(zip(sizes, counts, strict=True))
     ]
@@ -215,7 +212,7 @@ def split_counts(sizes: Sequence[int], least: int | None, most: int | None) -> l
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Consecutive pieces of a range, and the offsets [first, end) in these pieces that are read."""
+    """Consecutive pieces of a range, of which the offsets [first_offset, end_offset) are read."""
 
     read_range: ReadRange
     pieces: PieceTable
@@ -224,7 +221,6 @@ class _Part:
 
     @property
     def count(self) -> int:
-        """The number of the pieces' offsets that are read."""
         pieces = self.pieces
         total = sum(pieces.next_offsets) - sum(pieces.base_offsets)
         total -= max(0, self.first_offset - pieces.base_offsets[0])
@@ -237,7 +233,7 @@ def _bounds(read_range: ReadRange, pieces: PieceTable, condition: Condition) -> 
 
 
 def _cut_bytes(pieces: PieceTable, target: int) -> Iterator[PieceTable]:
-    """Cuts pieces into consecutive parts of about equal size. None is much larger than `target` bytes."""
+    """Cuts pieces into consecutive parts of about equal size, none much larger than `target` bytes."""
     ends = list(accumulate(pieces.sizes))
     if not ends:
         return
@@ -274,7 +270,7 @@ def _tasks(part: _Part, count: int, division: Division) -> Iterator[ReadTask]:
 
 
 def _cut_offsets(part: _Part, count: int) -> Iterator[tuple[int, int]]:
-    """Cuts a part into `count` ranges. The numbers of offsets in their pieces differ by at most one."""
+    """Cuts a part into `count` ranges whose numbers of offsets in pieces differ by one or less."""
     pieces, total = part.pieces, part.count
     first, passed, cut = part.first_offset, 0, 1
     for base, next_ in zip(pieces.base_offsets, pieces.next_offsets, strict=True):

@@ -1,4 +1,4 @@
-"""The progress of a stream, as stored in its checkpoint."""
+"""A stream's progress, as stored in its checkpoint."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ from lacuna.pipeline.extents import PartitionLog
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The next offset to read in each partition, and the ids of the topics.
+    """The next offset to read in each partition, and the topics' ids.
 
-    A topic that is deleted and recreated has a new id. A missing id, as in offsets written by a user, stands for any
+    A topic that is deleted and recreated has a new id. Offsets without an id, such as those a user wrote, apply to any
     topic of that name.
     """
 
@@ -31,7 +31,7 @@ class Position:
 
     @classmethod
     def of_json(cls, value: Mapping[str, Mapping[str, Any]]) -> "Position":
-        """The position in the form {"topic": {"0": 12, "id": "gV0D…"}}."""
+        """Parses the form {"topic": {"0": 12, "id": "gV0D…"}}."""
         return cls(
             {
                 TopicPartition(topic, int(partition)): offset
@@ -43,10 +43,7 @@ class Position:
         )
 
     def as_json(self) -> dict[str, dict[str, Any]]:
-        """The position in the form that `of_json` takes.
-
-        The order is always the same, because Spark compares positions as text.
-        """
+        """Returns the form that `of_json` parses, in a fixed order, because Spark compares positions as text."""
         found: dict[str, dict[str, Any]] = {}
         for (topic, partition), offset in sorted(self.offsets.items()):
             found.setdefault(topic, {})[str(partition)] = offset

@@ -1,4 +1,4 @@
-"""Computes how far a streaming query is behind from the progress that it reports."""
+"""Computes a streaming query's lag from the progress that it reports."""
 
 import json
 from collections.abc import Mapping
@@ -13,10 +13,7 @@ from lacuna.pipeline.errors import PipelineError
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """The number of offsets by which a query is behind the latest ones, for each partition and over all partitions.
-
-    The last three fields are named after the metrics of Spark's Kafka source.
-    """
+    """A query's lag in offsets, by partition and overall. The last three fields are metrics of Spark's Kafka source."""
 
     partitions: Mapping[TopicPartition, int]
     min_offsets_behind_latest: int
@@ -25,9 +22,10 @@ class Lag:
 
 
 def lag(progress: Mapping[str, Any] | None, source: int = 0) -> Lag | None:
-    """The lag according to `query.lastProgress`. `source` is the index of a source that reads format("lacuna").
+    """Returns the lag according to `query.lastProgress`, or None if the query has made no progress yet.
 
-    Returns None if the query has made no progress yet. Raises PipelineError if Spark reports no latest offsets.
+    `source` is the index of a source that reads format("lacuna"). Raises PipelineError if Spark reports no latest
+    offsets.
     """
     if not HAS_LIMITS:
         raise PipelineError(
@@ -46,7 +44,6 @@ def lag(progress: Mapping[str, Any] | None, source: int = 0) -> Lag | None:
 
 
 def _offsets(value: Any) -> Mapping[TopicPartition, int]:
-    """Parses an offset of the progress, which may be JSON text or already parsed."""
     if isinstance(value, str):
         value = json.loads(value)
     return Position.of_json(value).offsets if value else {}

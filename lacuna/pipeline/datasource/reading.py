@@ -1,4 +1,4 @@
-"""The work of a task: it reads its pieces and yields Arrow batches, without copying any payload."""
+"""The work of a task: reads its pieces and yields Arrow batches, without copying payloads."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -39,10 +39,7 @@ def read_task(task: ReadTask, schema: StructType) -> Iterator[pa.RecordBatch]:
 def arrow_batches(
     blocks: Iterable[Block], task: ReadTask, schema: StructType, skip: Skip | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the records to read from the blocks, with only the columns of `schema`.
-
-    Raises DamagedDataError for a batch that cannot be decoded. If `skip` is given, it receives the damage instead.
-    """
+    """Yields the task's records in these blocks. Damage is raised as DamagedDataError, or passed to `skip`."""
     shape = _SparkShape(task, arrow_schema(schema))
     builder = builder_of(schema.fieldNames(), BATCH_BYTES)
     for columns in decode(builder, blocks, task.bucket.cluster_id, task.bounds, skip):
@@ -63,7 +60,7 @@ class _SparkShape(Shape):
         self._task = task
 
     def times(self, columns: RecordColumns, type_: pa.DataType) -> pa.Array:
-        """The timestamps as in Spark's Kafka source. Raises PipelineError if Spark cannot represent one of them."""
+        """Converts timestamps as Spark's Kafka source does. Raises PipelineError if Spark cannot represent one."""
         try:
             return fixed(_MILLISECONDS, columns.timestamps, columns.count).cast(type_)
         except pa.ArrowInvalid:
@@ -76,7 +73,6 @@ class _SparkShape(Shape):
 
 
 def warn_of(lost: Lost) -> None:
-    """Logs a warning about records that a tolerant reader leaves out."""
     _log.warning(
         "offsets %d to %d are skipped because of failOnDataLoss=false: %s",
         lost.first_offset,

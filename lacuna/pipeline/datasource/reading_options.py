@@ -1,4 +1,4 @@
-"""The options of a reader: those of Spark's Kafka source, and Lacuna's own."""
+"""The options for reading: those of Spark's Kafka source, and Lacuna's own."""
 
 import logging
 import re
@@ -66,16 +66,13 @@ _MAX_TRIGGER_DELAY: Final = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Selects all partitions of the topics `names`, or of the topics whose names contain a match of `pattern`."""
+    """Selects all partitions of the topics `names`, or of topics whose names contain a match of `pattern`."""
 
     names: frozenset[str] = frozenset()
     pattern: re.Pattern[str] | None = None
 
     def chosen(self, existing: Iterable[str]) -> list[str]:
-        """The names of the topics to read, sorted.
-
-        With a pattern, these are the names in `existing` that it matches.
-        """
+        """Returns `names`, or the `existing` names that match the pattern, sorted."""
         if self.pattern is None:
             return sorted(self.names)
         return sorted(name for name in existing if self.pattern.search(name))
@@ -83,8 +80,6 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """Selects only these partitions."""
-
     partitions: frozenset[TopicPartition]
 
 
@@ -93,12 +88,11 @@ Selection: TypeAlias = Topics | Partitions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """The checked options of a reader. `pin` and `max_trigger_delay` are in seconds; None means no limit.
+    """The checked options for reading. `pin` and `max_trigger_delay` are in seconds; a limit of None is no limit.
 
-    With `as_of_ms`, a batch shows the records that a read_committed consumer could see at that time. With `is_cut`, a
-    batch or micro-batch ends where no transaction is split, as of that time or as of now.
-
-    With `pushdown`, a query's filters narrow the records to read.
+    With `as_of_ms`, a batch contains what a read_committed consumer could see at that time. With `is_cut`, a batch or
+    micro-batch ends where no transaction is split, as of that time or of now. With `pushdown`, a query's filters narrow
+    the records to read.
     """
 
     location: ClusterLocation
@@ -123,10 +117,7 @@ class ReadOptions:
 
 
 def read_options(options: Options, *, is_streaming: bool | None = None) -> ReadOptions:
-    """Checks the options of a batch or a stream.
-
-    `is_streaming` is None if that is not known yet. Raises PipelineError.
-    """
+    """Checks the options for a batch or a stream (None: not known yet). Raises PipelineError."""
     options.check_names(READING_OPTIONS, _INSTEAD)
     metadata = options.one_of("metadata", (CONTROL, BUCKET), CONTROL)
     found = ReadOptions(
@@ -174,9 +165,8 @@ def _selection(options: Options) -> Selection:
     given = [name for name in _STRATEGIES if name in options]
     if len(given) != 1:
         raise OptionError(
-            f"{'only ' if given else ''}one of the options {', '.join(_STRATEGIES)} says what to "
-            f"read{'; given are ' + ' and '.join(given) if given else ', and none is given'}"
-            f"{options.where_none()}"
+            f"exactly one of the options {', '.join(_STRATEGIES)} must be set; "
+            f"{' and '.join(given) + ' are set' if given else 'none is set'}{options.where_none()}"
         )
     text = options.text(given[0]) or ""
     if given == ["assign"]:
@@ -185,7 +175,7 @@ def _selection(options: Options) -> Selection:
         return Topics(pattern=_pattern(text))
     names = frozenset(name.strip() for name in text.split(",") if name.strip())
     if not names:
-        raise OptionError("option subscribe names no topic: write subscribe=TOPIC")
+        raise OptionError("option subscribe names no topic: specify subscribe=TOPIC")
     return Topics(names)
 
 
@@ -198,10 +188,10 @@ def _pattern(text: str) -> re.Pattern[str]:
                 return re.compile(text)
     except (re.error, FutureWarning) as error:
         raise OptionError(
-            f"option subscribePattern={text}: {error}; write a regular expression as in Python's re, not "
-            "as in Java"
+            f"option subscribePattern={text}: {error}; specify a regular expression in the syntax of Python's "
+            "re, not of Java"
         ) from None
-    raise OptionError("option subscribePattern is empty: give it a regular expression")
+    raise OptionError("option subscribePattern is empty: specify a regular expression")
 
 
 def _assigned(options: Options, text: str) -> frozenset[TopicPartition]:
@@ -210,7 +200,7 @@ def _assigned(options: Options, text: str) -> frozenset[TopicPartition]:
         found = frozenset(TopicPartition(name, each) for name in given for each in given[name])
         if found:
             return found
-    raise OptionError(f'option assign={text}: write a value like {{"topicA":[0,1],"topicB":[2]}}')
+    raise OptionError(f'option assign={text}: specify a value like {{"topicA":[0,1],"topicB":[2]}}')
 
 
 def _is_numbers(value: object) -> bool:
@@ -226,7 +216,7 @@ def _check_streaming(options: Options, found: ReadOptions) -> None:
             )
     if _AS_OF in options:
         raise OptionError(
-            f"option {_AS_OF}: a stream shows new records, not a past time; read a batch with "
+            f"option {_AS_OF}: a stream reads new records, not those of a past time; read a batch with "
             "spark.read"
         )
     if found.view == PLAN:
@@ -266,7 +256,7 @@ def _check_end(options: Options, given: str, others: Iterable[str]) -> None:
     for name in others:
         if name in options:
             raise OptionError(
-                f"options {given} and {name}: both set the end; give only one of them"
+                f"options {given} and {name}: both set the end; specify only one of them"
             )
 
 

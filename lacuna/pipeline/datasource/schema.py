@@ -51,7 +51,7 @@ PLAN_COLUMNS: Final = _columns(
 
 
 def schema_of(options: ReadOptions) -> StructType:
-    """The columns that `load()` returns if the user gives no schema."""
+    """Returns the columns of `load()` if the user specifies no schema."""
     if options.view == PLAN:
         return PLAN_COLUMNS
     if options.include_headers:
@@ -60,7 +60,7 @@ def schema_of(options: ReadOptions) -> StructType:
 
 
 def check_schema(schema: StructType, options: ReadOptions) -> None:
-    """Raises OptionError if a user's schema is empty, or if it has an unknown column or a column of the wrong type."""
+    """Raises OptionError if a user's schema is empty, or contains an unknown column or one with the wrong type."""
     ours = {field.name: field.dataType for field in schema_of(options).fields}
     for field in schema.fields:
         if field.name not in ours:
@@ -71,7 +71,7 @@ def check_schema(schema: StructType, options: ReadOptions) -> None:
             )
         if field.dataType != ours[field.name]:
             raise OptionError(
-                f"column {field.name!r} is {ours[field.name].simpleString()}, but the schema says "
+                f"column {field.name!r} has type {ours[field.name].simpleString()}, but the schema specifies "
                 f"{field.dataType.simpleString()}"
             )
     if not schema.fields:

@@ -1,4 +1,4 @@
-"""The data source as Spark sees it. Its methods import their modules when they are called."""
+"""The data source that Spark loads. Its methods import what they need when they are called."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LacunaDataSource(DataSource):
-    """The format "lacuna" of `spark.read`, `readStream`, `write` and `writeStream`, described in docs/spark.md."""
+    """The format "lacuna" of `spark.read`, `readStream`, `write` and `writeStream` (docs/spark.md)."""
 
     @classmethod
     def name(cls) -> str:
@@ -26,7 +26,7 @@ class LacunaDataSource(DataSource):
 
     @one_message
     def schema(self) -> StructType:
-        """The columns of Spark's Kafka source, or those of the plan view."""
+        """Returns the columns of Spark's Kafka source or of the plan view."""
         from lacuna.pipeline.datasource.reading_options import read_options
         from lacuna.pipeline.datasource.schema import schema_of
 
@@ -34,13 +34,13 @@ class LacunaDataSource(DataSource):
 
     @one_message
     def reader(self, schema: StructType) -> "DataSourceReader":
-        """The reader of a batch. `schema` may list some of the columns, in any order; only these are decoded."""
+        """Returns the reader of a batch. Only the columns in `schema`, in any order, are decoded."""
         from lacuna.pipeline.datasource.batch import BatchReader
 
         return BatchReader(Options(self.options), schema)
 
     def streamReader(self, schema: StructType) -> "DataSourceStreamReader":  # noqa: N802 - Spark's
-        """The reader of a stream. It checks its options on first use, because Spark hides errors raised here."""
+        """Returns the reader of a stream. It checks options on first use, because Spark hides errors raised here."""
         from lacuna.pipeline.datasource.spark_api import stream_reader
         from lacuna.pipeline.datasource.stream import StreamReader
 
@@ -56,7 +56,7 @@ class LacunaDataSource(DataSource):
     def streamWriter(  # noqa: N802 - Spark's
         self, schema: StructType, overwrite: bool
     ) -> "DataSourceStreamWriter":
-        """The writer of a stream, with one transaction for each micro-batch."""
+        """Returns the writer of a stream, which writes each micro-batch in one transaction."""
         from lacuna.pipeline.datasource.writing import stream_writer
 
         return stream_writer(self.options, schema, overwrite)

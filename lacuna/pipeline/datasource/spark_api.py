@@ -1,6 +1,6 @@
-"""PySpark's data source API as of 4.2, with stand-ins for the parts that 4.0 and 4.1 lack.
+"""PySpark's data source API as of 4.2, with stand-ins for what 4.0 and 4.1 lack (see docs/spark.md).
 
-No other module depends on the version of PySpark. docs/spark.md lists the capabilities of each version.
+No other module depends on the version of PySpark.
 """
 
 import inspect
@@ -45,8 +45,8 @@ VERSION: Final = pyspark.__version__
 HAS_FILTERS: Final = hasattr(_datasource, "Filter")
 #: Since 4.2, Spark passes the start and the limit of a stream's batch to its reader.
 HAS_LIMITS: Final = find_spec("pyspark.sql.streaming.datasource") is not None
-#: Spark up to 4.3 keeps one plan for all uses of a DataFrame, so that with pushed filters one use gets the rows of
-#: another. Versions that also push limits down keep a plan for each use.
+#: Up to Spark 4.3, all uses of a DataFrame share one plan, so with pushed filters, one use may return the rows of a
+#: different one. Versions that also push down limits keep a plan for each use.
 IS_PUSHDOWN_SAFE: Final = hasattr(DataSourceReader, "pushLimit")
 _HAS_STREAM_ARROW: Final = hasattr(_datasource, "DataSourceStreamArrowWriter")
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING or HAS_FILTERS:
 else:
 
     class Filter:
-        """Stands in for every filter class. It is never instantiated."""
+        """Stands in for all filter classes, and is never instantiated."""
 
     class filter_kinds:  # noqa: N801 - stands in for Spark's module
         EqualNullSafe = EqualTo = GreaterThan = GreaterThanOrEqual = In = IsNotNull = Filter
@@ -78,7 +78,7 @@ else:
         """The amount that a batch may read."""
 
     class ReadAllAvailable(ReadLimit):
-        """No limit. It is the only limit in this version, because options that need another one are rejected."""
+        """No limit: options that require one are rejected in this version."""
 
     ReadMaxRows = ReadMinRows = type("NeverUsed", (ReadLimit,), {})
     SupportsTriggerAvailableNow = object
@@ -88,39 +88,39 @@ if TYPE_CHECKING or _HAS_STREAM_ARROW:
 else:
 
     class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):
-        """A stream's writer of Arrow batches. PySpark 4.0 recognizes it by its base class, the writer for batches."""
+        """Writes a stream's Arrow batches. PySpark 4.0 recognizes such a writer by the base class for batch writes."""
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The schema in Arrow's types, with timestamps in UTC."""
+    """Returns the Arrow schema, with timestamps in UTC."""
     if "timezone" in inspect.signature(to_arrow_schema).parameters:
         return to_arrow_schema(schema, timezone="UTC")
     return to_arrow_schema(schema)  # in UTC by default
 
 
 def stream_reader(reader: DataSourceStreamReader) -> DataSourceStreamReader:
-    """The reader in the form that this version of Spark calls."""
+    """Adapts a reader to the API of this Spark version."""
     return reader if HAS_LIMITS else UnlimitedReader(reader)
 
 
 @dataclass(frozen=True, slots=True)
 class UnlimitedReader(DataSourceStreamReader):
-    """A reader for PySpark 4.0 and 4.1, which request the latest offsets without passing the query's position.
+    """Adapts a reader to PySpark 4.0 and 4.1, which request the latest offsets without passing the query's position.
 
-    The start of a batch is therefore checked when the batch is planned.
+    The start of a batch is therefore checked only when the batch is planned.
     """
 
     reader: DataSourceStreamReader
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The offsets at which a new query begins. Spark requests them after the latest offsets."""
+        """Returns the offsets at which a new query begins. Spark requests them after the latest offsets."""
         return self.reader.initialOffset()
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
         return self.reader.latestOffset({}, ReadAllAvailable())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The tasks of a batch. Raises an error if the start of the batch is not valid."""
+        """Returns the tasks of a batch, after checking its start."""
         self.reader.latestOffset(start, ReadAllAvailable())
         return list(self.reader.partitions(start, end))
 

@@ -1,4 +1,4 @@
-"""Reads a stream: one process gets the offsets and plans each micro-batch, and tasks read the micro-batch."""
+"""Reads a stream: one process determines offsets and plans micro-batches, which tasks read."""
 
 import threading
 import time
@@ -52,33 +52,31 @@ Offsets = Mapping[TopicPartition, int]
 #: A position as Spark keeps it in a checkpoint.
 Json = dict[str, dict[str, Any]]
 
-#: How many seconds a pin is held at a time. The query extends it while it runs, so a query that was killed holds
-#: nothing for long.
+#: The duration of a pin in seconds. A running query extends its pins, so those of a killed query end soon.
 PIN_SECONDS: Final = 120.0
-#: The most pins of unfinished batches to keep; there are more only if Spark plans a batch repeatedly.
+#: The maximum number of pins of unfinished batches; there are more only if Spark plans a batch repeatedly.
 _MAX_PINS: Final = 4
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream of records.
 
-    The stream's offsets are the next ones to read, with the id of each topic: {"topic": {"0": 12, "id": "gV0D…"}}.
+    Stream offsets contain the next offsets to read, and topic ids: {"topic": {"0": 12, "id": "gV0D…"}}.
     """
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._given = options
         self._schema = schema
-        #: The start of a new query. It is kept because Spark asks more than once, while the log moves on.
+        #: The start of a new query, kept because Spark requests it repeatedly while the log grows.
         self._initial: Position | None = None
         self._has_begun = False  # whether latestOffset was called
         self._latest = Position()
         self._is_available_now = False
         #: The offsets up to which trigger(availableNow=True) reads.
         self._target: Position | None = None
-        #: The pins of unfinished batches, and until when (monotonic, in seconds) each is extended.
+        #: The pins of unfinished batches, each with the monotonic time in seconds until which it is extended.
         self._pins: list[tuple[int, float]] = []
-        #: Ends the thread that extends them. It is created with the first pin, because Spark pickles the reader before
-        #: that.
+        #: Ends the thread that extends pins. Created with the first pin, because Spark pickles the reader before then.
         self._end: threading.Event | None = None
 
     @cached_property
@@ -113,7 +111,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @one_message
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """The limit set by maxOffsetsPerTrigger or minOffsetsPerTrigger, or no limit."""
+        """Returns the limit set by maxOffsetsPerTrigger or minOffsetsPerTrigger, or no limit."""
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
@@ -122,7 +120,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @one_message
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802
-        """The offsets at which the next batch ends; for read_committed, at most the last stable offset (S13)."""
+        """Returns the end offsets of the next batch. For read_committed, no last stable offset is exceeded (S13)."""
         given = Position.of_json(start)
         cut, logs = self._logs()
         begin = self._continued(given, logs)
@@ -137,16 +135,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Position.in_logs(ends, logs.values()).as_json()
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
-        """The latest offsets at the time of the last trigger, for the query's progress."""
+        """Returns the latest offsets at the last trigger, which Spark shows in the query's progress."""
         return self._latest.as_json() or None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Makes the query read up to the offsets that are the latest at its first batch, and then end."""
+        """Makes the query end once it has read up to the latest offsets as of its first batch."""
         self._is_available_now = True
 
     @one_message
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
-        """The tasks of a batch. Their objects are pinned until the batch is committed."""
+        """Returns the tasks of a batch, and pins their objects until the batch is committed."""
         if start == end or self._is_at_start():
             return []
         options = self._options
@@ -175,11 +173,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @one_message
     def commit(self, end: Json) -> None:  # noqa: ARG002
-        """Ends the batch's pins, because the batch is done."""
+        """Ends the pins of the finished batch."""
         self._unpin(0)
 
     def prolong_pins(self) -> None:
-        """Extends the pins of unfinished batches that are not older than the option `pin`."""
+        """Extends the pins of unfinished batches, up to the age that the option `pin` allows."""
         seconds = min(PIN_SECONDS, self._options.pin)
         for pin_id, until in list(self._pins):
             if time.monotonic() < until:
@@ -194,10 +192,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._connection.close()
 
     def _is_at_start(self) -> bool:
-        """Whether the next batch is the first of a query whose start may move.
+        """Whether the next batch is the first one of a query whose start may move.
 
-        The first batch is left empty, so that the checkpoint records the query's start before anything is read. After a
-        restart, a time or "latest" might otherwise resolve to another offset.
+        That batch is left empty, so that the checkpoint records the start before anything is read. After a restart, a
+        time or "latest" might resolve to a different offset.
         """
         return not self._has_begun and self._initial is not None and _moves(self._options)
 
@@ -206,8 +204,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Bucket(options.location.store, metadata.cluster_id, not options.fail_on_data_loss)
 
     def _logs(self) -> tuple[Mapping[PartitionKey, int], Logs]:
-        """The cut of the selected partitions that exist now, if the query has one, and their logs."""
-
         def look(metadata: MetadataSource) -> tuple[Mapping[PartitionKey, int], Logs]:
             cut = cut_of(metadata, self._options)
             return cut, selected_logs(metadata, self._options, are_read=False, may_miss=True)
@@ -215,9 +211,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connection.use(look)
 
     def _continued(self, begin: Position, logs: Logs) -> Position:
-        """The position without topics that have been recreated since then. Their records are read from the beginning.
+        """Returns the position without recreated topics, which are read from the beginning.
 
-        Raises DataLossError if there are such topics, unless `failOnDataLoss=false`.
+        Raises DataLossError if there are any, unless `failOnDataLoss=false`.
         """
         anew = {log.topic for log in logs.values() if not begin.is_of(log)}
         for topic in sorted(anew):
@@ -225,12 +221,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return begin.without(anew)
 
     def _ends(self, begin: Position, logs: Logs, cut: Mapping[PartitionKey, int]) -> Position:
-        """The latest offset of each partition.
+        """Returns the latest offset of each partition, as of the first batch with trigger(availableNow=True).
 
-        With trigger(availableNow=True), it is the latest offset at the first batch.
-
-        With a cut, it is the partition's end in the cut, or the query's position if that is already past the end.
-        Together, these offsets also form a cut.
+        With a cut, this is the partition's end in the cut, or the query's position if that is later. Together, these
+        offsets form a cut again.
         """
         is_committed = self._options.is_committed
         latest = {each: log.end_offset(is_committed=is_committed) for each, log in logs.items()}
@@ -266,7 +260,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return limited(logs, firsts, latest, limit.max_rows, is_committed=options.is_committed)
 
     def _ranges(self, metadata: MetadataSource, start: Position, end: Position) -> list[ReadRange]:
-        """The range of each partition in `end`. Raises DataLossError if offsets are missing."""
+        """Returns the range to read in each partition of `end`. Raises DataLossError if offsets are missing."""
         options = self._options
         logs = selected_logs(metadata, options, may_miss=True, among=end.offsets)
         begin = self._continued(start, logs).offsets
@@ -279,12 +273,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             latest = log.end_offset(is_committed=options.is_committed)
             first = self._first(begin, partition, min(until, latest), log)
             if until > latest:
-                self._report(f"{partition} ends at offset {latest}, but the batch at {until}")
+                self._report(f"{partition} ends at offset {latest}, but the batch ends at {until}")
             found.append(ReadRange(log, first, min(until, latest)))
         return found
 
     def _first(self, begin: Offsets, partition: TopicPartition, end: int, log: PartitionLog) -> int:
-        """The offset at which the batch begins. In a new partition, deleted offsets also count as data loss."""
+        """Returns the batch's first offset. In a new partition, records deleted before they were read count as lost."""
         first = _first_of(begin, partition, end, log) if partition in begin else 0
         if first < log.log_start_offset:
             self._report(
@@ -313,7 +307,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self.prolong_pins()
 
     def _unpin(self, keep: int) -> None:
-        """Ends all but the newest `keep` pins."""
         while len(self._pins) > keep:
             try:
                 self._connection.use_now(partial(unpin, pin_id=self._pins[0][0]))
@@ -323,15 +316,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _first_of(begin: Offsets, partition: TopicPartition, end: int, log: PartitionLog) -> int:
-    """The offset at which a batch that ends at `end` begins. For a new partition, this is the log start.
-
-    The offset is never above `end`, which is below the query's position if the cluster has lost its newest records.
-    """
+    """Returns the query's position, or a new partition's log start; or `end`, if the newest records were lost."""
     return min(begin.get(partition, log.log_start_offset), end)
 
 
 def _moves(options: ReadOptions) -> bool:
-    """Whether the start may resolve to a different offset if it is resolved again."""
+    """Whether the start could resolve to a different offset later."""
     match options.starting:
         case AtEdge(edge):
             return edge != EARLIEST

@@ -1,1 +1,1 @@
-"""`lacuna export`: writes committed records to Parquet files or an Iceberg table, each exactly once."""
+"""`lacuna export`: writes committed records, each exactly once, to Parquet files or an Iceberg table."""

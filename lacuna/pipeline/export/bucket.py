@@ -1,7 +1,7 @@
-"""A prefix of a bucket as a destination.
+"""Exports to a prefix in a bucket.
 
-State is written through Lacuna's own object store (create-if-absent), and data files through pyarrow. A bucket cannot
-rename, so a run is published by copying its files within the service, one by one.
+State is written through Lacuna's own object store (create-if-absent), and data files through pyarrow. Objects cannot be
+renamed, so a run is published by copying its files one by one within the service.
 """
 
 import threading
@@ -26,14 +26,12 @@ from lacuna.pipeline.errors import DestinationError, ExportRunningError, NameTak
 from lacuna.pipeline.export.destination import Move
 
 _COPIES_AT_ONCE: Final = 16
-#: An export that has not renewed its lock for this many beats is dead.
+#: An export that has not renewed its lock for this many intervals is considered dead.
 _PATIENCE_BEATS: Final = 4
 
 
 class BucketDestination:
-    """A `Destination` under a prefix of a bucket."""
-
-    #: Seconds between two renewals of a running export's lock. An export that finds a lock watches it for four of them.
+    #: Seconds between renewals of a running export's lock. An export that finds a lock watches it four times as long.
     beat_seconds = 5.0
 
     def __init__(self, url: str) -> None:
@@ -54,7 +52,7 @@ class BucketDestination:
 
     @property
     def files(self) -> pafs.FileSystem:
-        """pyarrow's view of the service. It is created on first use, and therefore after a worker has been forked."""
+        """pyarrow's view of the service, created on first use, so that it does not exist before a worker is forked."""
         if self._files is None:
             self._files = self._others.arrow(self._options)
         return self._files
@@ -120,10 +118,10 @@ class BucketDestination:
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        """Holds a lock during the block. Takes the lock over from an export that has stopped renewing it.
+        """Holds a lock during the block, taking it over from an export that has stopped renewing it.
 
-        If that export is still running, the log of runs rejects it. The lock only keeps two exports from doing the same
-        work. Raises ExportRunningError if another export holds the lock.
+        If that export is still running, the log of runs rejects it; the lock merely prevents duplicate work. Raises
+        ExportRunningError if another export holds the lock.
         """
         self._wait_for_death(name)
         owner = uuid.uuid4().hex

@@ -1,7 +1,7 @@
-"""The cut for which a run is planned: an end for each partition of all its topics, so that no transaction is split.
+"""The cut up to which a run exports: an end for each partition of all its topics, so that no transaction is split.
 
-A cut is complete once the runs of all topics have reached it. Complete cuts are recorded next to Parquet files as small
-objects (`CutLog`), and next to Iceberg tables in another table (`together.CutsTable`).
+A cut is complete once every topic has been exported up to it. Complete cuts are recorded next to Parquet files as small
+objects (`CutLog`), and next to Iceberg tables in a table of their own (`together.CutsTable`).
 """
 
 import json
@@ -17,10 +17,10 @@ from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import DestinationError, NameTakenError
 from lacuna.pipeline.export.destination import Destination
 
-#: The complete cuts that are kept, the newest ones.
+#: How many of the newest complete cuts are kept.
 MOST_CUTS: Final = 1_000
 
-#: The table of complete cuts, in the namespace of the tables that they are about.
+#: The table of complete cuts, in the same namespace as the exported tables.
 CUTS: Final = "lacuna_cuts"
 
 _FOLDER: Final = "_lacuna/cuts"
@@ -28,10 +28,7 @@ _FOLDER: Final = "_lacuna/cuts"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """An open transaction that holds a cut back in some partitions, until its timeout at the latest.
-
-    Times are in ms.
-    """
+    """An open transaction that holds a cut back in some partitions, until it times out. Times are in ms."""
 
     transactional_id: str
     producer_id: int
@@ -42,7 +39,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCut:
-    """The cut of a run's topics, by name. Topics that do not exist are left out. `id` is unique to the run."""
+    """The cut of a run, and its topics by name, without those that do not exist. `id` is unique to the run."""
 
     id: str
     at_ms: int
@@ -55,13 +52,13 @@ class RunCut:
         return {key[1]: self.ends[key] for key in keys if key in self.ends}
 
     def is_reached(self, topic: str, positions: Mapping[int, int]) -> bool:
-        """Whether the exports of a topic end exactly at the cut."""
+        """Whether a topic has been exported exactly up to the cut."""
         known = self.topics.get(topic)
         return known is not None and self.ends_of(known) == positions
 
 
 def plan_cut(control: JobClient, names: Sequence[str]) -> RunCut:
-    """The current cut of these topics. Raises PipelineError if they have too many partitions for one cut."""
+    """Returns the current cut of these topics. Raises PipelineError if they have too many partitions for one cut."""
     there = control.topics()
     topics = {name: there[name] for name in names if name in there}
     keys = [
@@ -94,7 +91,7 @@ def plan_cut(control: JobClient, names: Sequence[str]) -> RunCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutReport:
-    """The cut of a run, for its report. `is_complete` says whether all topics have reached it."""
+    """The cut in a run's report. `is_complete` says whether all topics have been exported up to it."""
 
     id: str
     at_ms: int
@@ -114,7 +111,7 @@ class CutReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteCut:
-    """A complete cut. `states` says up to which run, or from which snapshot, each topic must be read."""
+    """A complete cut. `states` contains, for each topic, the last run or the snapshot to read."""
 
     id: str
     at_ms: int
@@ -125,27 +122,21 @@ class CompleteCut:
 
     @classmethod
     def decode(cls, name: str, data: bytes) -> Self:
-        """Parses a cut. `name` is the name of its object, for errors. Raises DestinationError."""
+        """Parses the cut in the object `name`. Raises DestinationError."""
         try:
             return cls(**json.loads(data))
         except (ValueError, TypeError) as error:
-            raise DestinationError(f"{name} is not a cut of an export: {error!r}") from error
+            raise DestinationError(f"{name} is not an export cut: {error!r}") from error
 
 
 class CutLog:
-    """The complete cuts of exports to Parquet files, one object each.
-
-    The objects' names sort by the times of the cuts.
-    """
+    """The complete cuts of exports to Parquet files: one object each, with names that sort by time."""
 
     def __init__(self, destination: Destination) -> None:
         self._destination = destination
 
     def note(self, cut: CompleteCut) -> None:
-        """Records a cut, unless the newest one has the same states.
-
-        Deletes the oldest cuts beyond the maximum number.
-        """
+        """Records a cut, unless the newest one has the same states, and deletes the oldest cuts beyond the limit."""
         names = self._destination.names(_FOLDER)
         newest = self._read(names[-1]) if names else None
         if newest is not None and newest.states == cut.states:
@@ -153,11 +144,11 @@ class CutLog:
         try:
             self._destination.put_new(f"{_FOLDER}/{cut.at_ms:015d}-{cut.id}.json", cut.encode())
         except NameTakenError:
-            return  # an earlier attempt, whose answer was lost, has noted it
+            return  # recorded by an earlier attempt whose reply was lost
         self._destination.delete(names[: -MOST_CUTS + 1])
 
     def complete(self) -> list[CompleteCut]:
-        """The complete cuts, oldest first."""
+        """Returns the complete cuts, oldest first."""
         found = map(self._read, self._destination.names(_FOLDER))
         return [cut for cut in found if cut is not None]
 

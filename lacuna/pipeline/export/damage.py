@@ -1,4 +1,4 @@
-"""Damage that `lacuna verify` has confirmed, and the data that a run leaves out because of the damage."""
+"""Damage that `lacuna verify` has confirmed, and the data that a run leaves out for that reason."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """The offsets [first, end) in the object `key` that a run left out. `kind` is verify's name for the damage."""
+    """The offsets [first, end) in an object that a run left out. `kind` is the damage reported by `lacuna verify`."""
 
     partition: int
     first_offset: int
@@ -32,7 +32,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmedDamage:
-    """The damage in a report from `lacuna verify`: the affected offsets, by the key of the object."""
+    """The offsets that a `lacuna verify` report lists as damaged, by object key."""
 
     cluster_id: str
     hits: Mapping[str, tuple[Hit, ...]]
@@ -52,11 +52,11 @@ class ConfirmedDamage:
             raise PipelineError(f"{path} cannot be read: {error.strerror}") from error
         except (ValueError, KeyError, TypeError) as error:
             raise PipelineError(
-                f"{path} is not a JSON report of `lacuna verify`: write one with its option --json"
+                f"{path} is not a JSON report from `lacuna verify`: create one with its --json option"
             ) from error
 
     def kind_of(self, key: str, topic: str, partition: int, first: int, end: int) -> str | None:
-        """The kind of damage to the offsets [first, end) in an object, or None if the report has no such damage."""
+        """Returns the kind of damage that the report lists for the offsets [first, end) in an object, or None."""
         hits = sorted(
             hit
             for hit in self.hits.get(key, ())

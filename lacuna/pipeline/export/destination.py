@@ -1,7 +1,7 @@
-"""The interface of the places to which files are exported: a directory or a prefix in a bucket.
+"""The interface of export destinations: a directory, or a prefix in a bucket.
 
-Names are `/`-separated and relative to the destination. Spark, Hive, Trino and pyarrow ignore names that begin with
-`_`, so state is under `_lacuna/` and unfinished files are under `_staging/`.
+Names are relative to the destination and separated by `/`. Spark, Hive, Trino and pyarrow ignore names that begin with
+`_`, so state is kept under `_lacuna/` and unfinished files under `_staging/`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 
 class Move(NamedTuple):
-    """The renaming of a finished file with `size` bytes from its hidden name to the name that readers see."""
+    """The renaming of a finished file of `size` bytes from its hidden name to the name that readers see."""
 
     staged: str
     final: str
@@ -20,29 +20,29 @@ class Move(NamedTuple):
 
 
 class Destination(Protocol):
-    """A place for exported files. All methods may raise DestinationError, which says what to do."""
+    """A destination for exported files. All methods may raise DestinationError, which says what to do."""
 
     @property
     def url(self) -> str:
-        """The complete URL, with which executors call `open_destination`."""
+        """The complete URL, which executors pass to `open_destination`."""
         ...
 
     @property
     def catalog(self) -> dict[str, str]:
-        """pyiceberg's properties for a catalog whose warehouse is the destination."""
+        """The pyiceberg properties of a catalog whose warehouse is the destination."""
         ...
 
     @property
     def own_catalog(self) -> str | None:
-        """The URI of a catalog in the destination itself, or None if there can be none."""
+        """The URI of a catalog within the destination, or None if it cannot contain one."""
         ...
 
     def check(self) -> None:
-        """Checks that the destination can be written to. Creates a missing folder."""
+        """Checks that the destination is writable. Creates a missing folder."""
         ...
 
     def uri(self, name: str) -> str:
-        """The full name: an absolute path, or the URL of an object."""
+        """Returns the full name: an absolute path, or an object's URL."""
         ...
 
     def put_new(self, name: str, data: bytes) -> None:
@@ -50,27 +50,26 @@ class Destination(Protocol):
         ...
 
     def read(self, name: str) -> bytes | None:
-        """The bytes of a small object, or None if it does not exist."""
+        """Returns the bytes of a small object, or None if it does not exist."""
         ...
 
     def names(self, prefix: str) -> list[str]:
-        """The names of all objects below the folder `prefix`, sorted."""
+        """Returns the sorted names of all objects below the folder `prefix`."""
         ...
 
     def create(self, name: str) -> AbstractContextManager[pa.NativeFile]:
-        """Opens a data file for writing. After the block, the file is complete and durable, unless the block fails."""
+        """Opens a data file for writing. Unless the block fails, the file is complete and durable at its end."""
         ...
 
     def publish(self, moves: Sequence[Move], staging: str, folder: str) -> None:
-        """Moves files from the folder `staging` to their names in `folder`, where readers see them.
+        """Moves files from the folder `staging` to their final names in `folder`, where readers see them.
 
-        In a directory, all files appear at once. If a call is interrupted at any point, another call completes the
-        move.
+        In a directory, all files appear at once. An interrupted call can be completed by calling again.
         """
         ...
 
     def delete(self, names: Iterable[str]) -> None:
-        """Deletes the objects with these names. Missing objects are not an error."""
+        """Deletes the objects with these names, ignoring missing ones."""
         ...
 
     def delete_folder(self, prefix: str) -> None:
@@ -78,5 +77,5 @@ class Destination(Protocol):
         ...
 
     def lock(self, name: str) -> AbstractContextManager[None]:
-        """Holds the lock `name` during the block. Raises ExportRunningError if another process holds the lock."""
+        """Holds the lock `name` during the block. Raises ExportRunningError if another process holds it."""
         ...

@@ -1,4 +1,4 @@
-"""Writes rows to Parquet files, divided by time. Bounds the size of each file, and the total memory of open files."""
+"""Writes rows to Parquet files, divided by time. Limits the size of each file, and the memory of all open files."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -17,22 +17,21 @@ from lacuna.pipeline.export.runs import ROWS, ExportedFile
 if TYPE_CHECKING:
     from lacuna.pipeline.export.partitioning import Divider
 
-#: The most bytes of rows that wait in memory to become row groups, over all open files of a writer.
+#: The maximum bytes of rows that wait in memory to become row groups, for all open files of a writer together.
 ROW_BYTES: Final = 32 << 20
 FILE_BYTES: Final = 128 << 20
-#: The row groups of rows that were sorted together.
+#: The number of row groups into which rows that were sorted together are divided.
 _SORTED_PARTS: Final = 8
-#: The most files that a writer has open. To open another, it finishes the one that has gone longest without a row.
+#: The maximum number of files that a writer keeps open. Beyond it, the least recently used one is finished.
 OPEN_FILES: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSettings:
-    """Where a task writes its files, and in which form.
+    """Where and how a task writes its files.
 
-    `staged` is the folder of the unfinished files, and `final` the folder in which readers will see them. `row_bytes`
-    bounds the rows that wait in memory. `file_bytes` is the approximate size limit of a file. Rows that are written
-    together are sorted by the columns `sort_by`.
+    Files are written to the folder `staged`; readers will see them in the folder `final`. Rows that wait in memory take
+    up to `row_bytes`, and a file takes about `file_bytes`. Rows that are written together are sorted by `sort_by`.
     """
 
     staged: str
@@ -44,7 +43,7 @@ class FileSettings:
     file_bytes: int = FILE_BYTES
 
     def within(self, folder: str) -> "FileSettings":
-        """A copy that stages files in the subfolder `folder`."""
+        """Returns a copy that stages files in the subfolder `folder`."""
         return replace(self, staged=f"{self.staged}/{folder}")
 
 
@@ -63,9 +62,9 @@ class _Open:
 
 
 class FileWriter:
-    """Writes the files of one slice of a partition. Rows must be added in order of offset.
+    """Writes the files of one slice of a partition. Rows must be added in offset order.
 
-    The writer must be ended with `finish`, or with `abandon`, after which the staged files are useless.
+    Must be ended with `finish`, or with `abandon`, which leaves useless files in the staging folder.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class FileWriter:
         self._divider: Divider | None = None
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Adds rows to the files in which they belong. Raises DestinationError."""
+        """Adds rows to the files to which they belong. Raises DestinationError."""
         for folder, part in self._divided(rows):
             self._add(folder, part)
         while self._waiting_bytes > self._settings.row_bytes:
@@ -95,7 +94,7 @@ class FileWriter:
                 self._close(file)
 
     def finish(self) -> list[ExportedFile]:
-        """Finishes and returns all files. Raises DestinationError."""
+        """Finishes all files and returns them. Raises DestinationError."""
         while self._open:
             self._close(next(iter(self._open.values())))
         return self._finished
@@ -143,7 +142,6 @@ class FileWriter:
             return _Open(staged, folder, first_offset, sink, writer, closing.pop_all())
 
     def _write_waiting(self, file: _Open) -> None:
-        """Writes the waiting rows of a file as a row group."""
         if file.waiting:
             write_rows(file.writer, pa.Table.from_batches(file.waiting), self._settings.sort_by)
             self._waiting_bytes -= file.waiting_bytes
@@ -171,7 +169,7 @@ class FileWriter:
 
 
 def write_rows(writer: pq.ParquetWriter, rows: pa.Table, sort_by: Sequence[str]) -> None:
-    """Writes rows as one row group or, if they are sorted by columns, as several smaller ones that readers can skip."""
+    """Writes rows as one row group or, if they are sorted, as several smaller ones, so that readers can skip some."""
     if sort_by:
         rows = rows.sort_by([(name, "ascending") for name in sort_by])
     parts = _SORTED_PARTS if sort_by else 1
@@ -179,7 +177,6 @@ def write_rows(writer: pq.ParquetWriter, rows: pa.Table, sort_by: Sequence[str])
 
 
 def _by_time(rows: pa.RecordBatch, partition_by: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Divides rows by the folder in which they belong, and keeps their order within each folder."""
     if rows.num_rows == 0:
         return
     if partition_by == NONE:
@@ -197,7 +194,7 @@ def _by_time(rows: pa.RecordBatch, partition_by: str) -> Iterator[tuple[str, pa.
 
 
 def _whole_hours(times: pa.Array, unit: str) -> pa.Array:
-    """For each time, the start of its day or hour (`unit`), in hours since 1970."""
+    """Returns the start of each time's day or hour (`unit`), in hours since 1970."""
     micros = times.cast(pa.int64())
     size = 3_600_000_000 * (24 if unit == "day" else 1)
     # Arrow's integer division rounds towards 0, but times before 1970 must be rounded down.

@@ -1,4 +1,4 @@
-"""A directory as a destination. A run is published with a single rename."""
+"""Exports to a directory, in which a single rename publishes a run."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ _PUBLISHED = "published"
 
 
 class FolderDestination:
-    """A `Destination` in the folder `root`, which all executors must reach under the same path."""
+    """A `Destination` in the folder `root`, which must have the same path on all executors."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -155,6 +155,7 @@ def _errors(path: Path) -> Iterator[None]:
 def _check_size(path: Path, size: int) -> None:
     if not path.exists() or path.stat().st_size != size:
         raise DestinationError(
-            f"{path} is not the exported file of {size} bytes, because another program writes or "
-            "deletes there; this export stopped: restore the file, or export to another place"
+            f"{path} is no longer the exported file of {size} bytes, because a different program writes or "
+            "deletes files there; this export has stopped: restore the file, or export to a different "
+            "destination"
         )

@@ -2,8 +2,8 @@
 
 | if an export dies | the table | the next run |
 |---|---|---|
-| before the snapshot | is unchanged; `data/TOKEN/` has files that it does not know | exports again and deletes those |
-| after the snapshot | has both the files and the offsets | continues after them |
+| before the snapshot | is unchanged; `data/TOKEN/` has files that it does not know | exports again, and deletes these |
+| after the snapshot | contains both the files and the offsets | continues after them |
 """
 
 import time
@@ -45,7 +45,7 @@ from lacuna.pipeline.holding import ReadHold
 
 @dataclass(frozen=True, slots=True)
 class IcebergRun:
-    """A prepared run: its files are durable, but no snapshot contains them. The lock of the topic is held."""
+    """A prepared run, whose files are durable but not yet in a snapshot. The topic is locked."""
 
     change: Change
     destination: Destination
@@ -53,13 +53,13 @@ class IcebergRun:
     report: TopicReport
 
     def finish(self, after: Table) -> TopicReport:
-        """Returns the report of the run, whose snapshot is in the table, and deletes the leftovers of earlier runs."""
+        """Returns the report of the run, after its snapshot was added, and deletes the leftovers of earlier runs."""
         started = time.monotonic()
         committed = self.change.run.committed()
         self._delete_unused(after)
         with suppress(
             ExportRunningError
-        ):  # the table has the offsets; an export that took over finds them taken
+        ):  # the offsets are in the table, so an export that took over cannot add them again
             self.log.append(committed)
             _delete_leftovers(self.destination, self.log, after, committed.token)
             self.log.prune()
@@ -68,7 +68,7 @@ class IcebergRun:
         return self.report.of_run(committed, run, snapshot, time.monotonic() - started)
 
     def _delete_unused(self, after: Table) -> None:
-        """Deletes a run's tombstone files, and the delete files of its attempts that another commit preceded."""
+        """Deletes a run's tombstone files, and the delete files of attempts that lost to a concurrent commit."""
         run, upserts = self.change.run, self.change.upserts
         if upserts is None:
             return
@@ -80,7 +80,7 @@ class IcebergRun:
 
 @dataclass(frozen=True, slots=True)
 class IcebergTarget:
-    """The table of a topic. The lock of the topic is held."""
+    """A topic's table. The topic is locked."""
 
     export: Export
     topic: Topic
@@ -135,7 +135,7 @@ class IcebergTarget:
 
 
 def open_iceberg(export: Export, topic: Topic, held: ExitStack) -> IcebergTarget:
-    """Opens the table of a topic, and creates it if it is missing. `held` receives its lock. Raises PipelineError."""
+    """Opens the table of a topic, which is created if necessary. Its lock is added to `held`. Raises PipelineError."""
     settings = export.settings
     layout = settings.layout_of(topic.name)
     schema = layout.schema()
@@ -157,10 +157,7 @@ def _begin(
     logs: Sequence[PartitionLog],
     cut: RunCut,
 ) -> RunRecord:
-    """The record of the run to begin.
-
-    Its start offsets come from the table, and the rest from the log of earlier runs.
-    """
+    """Returns the record of a new run, with start offsets from the table, and the rest from the log of earlier runs."""
     positions, ends = offsets_of(table), cut.ends_of(topic)
     last = log.last()
     if last is not None:
@@ -176,7 +173,7 @@ def _begin(
 def _write(
     export: Export, destination: Destination, begun: RunRecord, logs: Sequence[PartitionLog]
 ) -> tuple[RunRecord, int]:
-    """Writes all data files durably to their final places, which no reader accesses before the snapshot.
+    """Writes all data files durably in their final places, where no reader looks before the snapshot.
 
     Returns the record of the prepared run, and the number of records that did not match their schema.
     """
@@ -213,7 +210,7 @@ def _delete_lost_attempts(destination: Destination, token: str, known: set[str])
 def _delete_leftovers(destination: Destination, log: RunLog, table: Table, own: str) -> None:
     """Deletes the files of runs that died, unless a snapshot contains them.
 
-    This is safe only once the snapshot of this run (token `own`) exists, because it rejects theirs.
+    This is safe only after the snapshot of this run (token `own`), which prevents theirs from being added.
     """
     for token in {record.token for record in log.unfinished().values()} - {own}:
         folders, used = _folders(token), files_of(table, token)

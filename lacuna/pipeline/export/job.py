@@ -35,12 +35,12 @@ FORMATS: Final = (PARQUET, ICEBERG)
 class ExportSettings:
     """The settings of an export.
 
-    `to` is the URL of the destination or, for Iceberg, of the warehouse. `catalog` has pyiceberg's properties for the
-    catalog named `catalog_name`, and `tables` the names of tables that differ from the topic's name. After a run,
+    `to` is the URL of the destination or, for Iceberg, of the warehouse. `catalog` contains the pyiceberg properties of
+    the catalog `catalog_name`, and `tables` the names of tables that are not named after their topic. After a run,
     snapshots older than `expire_ms` are deleted and, with `merges`, small files of tables are merged. `layouts` are
-    (pattern, layout) pairs. `file_bytes` is the approximate size of a file, and `task_bytes` the approximate number of
-    stored bytes that a task reads. Data in `damage` is left out if it cannot be read. Keys and values without a schema
-    get the newest schema from `subjects`. With `upserts`, a table has one row for each key.
+    (pattern, layout) pairs. A file takes about `file_bytes`, and a task reads about `task_bytes` stored bytes. Data
+    listed in `damage` is left out if it cannot be read. Keys and values without a schema get the newest schema from
+    `subjects`. With `upserts`, a table has one row for each key.
     """
 
     to: str
@@ -63,7 +63,7 @@ class ExportSettings:
     subjects: Subjects | None = None
 
     def with_newest_schemas(self, topic: str) -> "ExportSettings":
-        """The settings with the newest schemas that a registry has for a topic. Raises PipelineError."""
+        """Returns the settings with the registry's newest schemas for a topic. Raises PipelineError."""
         if self.subjects is None:
             return self
         layout = self.layout_of(topic)
@@ -75,20 +75,20 @@ class ExportSettings:
         return replace(self, layouts=((topic, layout), *self.layouts))
 
     def layout_of(self, topic: str) -> Layout:
-        """The layout of a topic: the layout of the first pattern that matches, otherwise the layout for all topics."""
+        """Returns a topic's layout: that of the first matching pattern, or else the one for all topics."""
         for pattern, layout in self.layouts:
             if fnmatchcase(topic, pattern):
                 return layout
         return self.layout
 
     def table_of(self, topic: str) -> tuple[str, str]:
-        """The identifier of a topic's table. Dots separate namespaces, so a dot in the name becomes an underscore."""
+        """Returns the identifier of a topic's table, with underscores for dots, since dots separate namespaces."""
         return self.namespace, self.tables.get(topic) or topic.replace(".", "_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """A running export: the workers for its tasks, its control plane, store (a URL), settings and progress display."""
+    """A running export: its workers, control plane, store URL, settings and progress display."""
 
     workers: Workers
     control: JobClient
@@ -97,15 +97,12 @@ class Export:
     progress: Progress = field(default_factory=Progress)
 
     def logs(self, topic: Topic) -> list[PartitionLog]:
-        """The current logs of all partitions of a topic. All their committed records are in the bucket on return."""
+        """Returns the current logs of a topic's partitions, once all their committed records are in the bucket."""
         keys = [(topic.topic_id, number) for number in range(topic.partition_count)]
         return self.control.readable_logs(keys, self.store)
 
     def run(self, settings: TaskSettings, tasks: Sequence[Task]) -> list[TaskResult]:
-        """Runs the tasks and returns their results.
-
-        If a task fails, waits for the other tasks to end, and raises the task's error, or Spark's error that wraps it.
-        """
+        """Runs the tasks and returns their results. If one fails, its error is raised once all others have ended."""
         results: dict[int, TaskResult] = {}
 
         def ended(number: int, result: TaskResult) -> None:
@@ -124,12 +121,12 @@ class Export:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a text is a shell pattern. Names of topics do not contain the special characters of patterns."""
+    """Whether a text is a shell pattern. Topic names contain none of the special characters."""
     return any(character in text for character in "*?[")
 
 
 def find_topic(control: JobClient, name: str) -> Topic:
-    """The topic with this name. Raises PipelineError if there is none."""
+    """Returns the topic with this name. Raises PipelineError if there is none."""
     topics = control.topics()
     if name not in topics:
         raise PipelineError(
@@ -140,10 +137,9 @@ def find_topic(control: JobClient, name: str) -> Topic:
 
 @contextmanager
 def reading_under(hold: ReadHold) -> Iterator[None]:
-    """Raises StaleMetadataError if the block fails with a DataLossError because the hold was lost.
+    """Replaces a DataLossError in the block with a StaleMetadataError if the hold was lost.
 
-    In that case, the missing objects are not data loss: they were collected after the pin ended, and the next run makes
-    a new plan.
+    The missing objects were then collected after the pin ended. No data is lost, and the next run plans again.
     """
     try:
         yield
@@ -154,7 +150,7 @@ def reading_under(hold: ReadHold) -> Iterator[None]:
 
 
 def identity_of(export: Export, topic: Topic) -> Identity:
-    """The identity of this export, to be compared with that of earlier runs."""
+    """Returns the identity of this export, to be compared with that of earlier runs."""
     layout = export.settings.layout_of(topic.name)
     return Identity(
         cluster_id=export.control.cluster_id,
@@ -167,7 +163,7 @@ def identity_of(export: Export, topic: Topic) -> Identity:
 
 
 class Folders(NamedTuple):
-    """The folder to which a run writes its files of one kind, and the folder in which readers find them."""
+    """The folder in which a run stages its files of one kind, and the folder in which readers will see them."""
 
     staged: str
     final: str
@@ -182,10 +178,7 @@ def write_run(
     quarantine: Folders,
     tombstones: Folders | None = None,
 ) -> tuple[RunRecord, int]:
-    """Writes a run's files durably.
-
-    Returns its prepared record, and the number of records that did not match their schema.
-    """
+    """Writes a run's files durably. Returns its prepared record and the number of records that were misfits."""
     settings = export.settings
     layout = settings.layout_of(begun.topic)
     files = FileSettings(
@@ -232,10 +225,10 @@ def begin(
     ends: Mapping[int, int],
     seen: RunRecord | None = None,
 ) -> RunRecord:
-    """The record of the run that follows `last`, which is None for the first run.
+    """Returns the record of a new run that follows `last` (None for the first run) and exports up to the offsets
+    `ends`.
 
-    The run ends at the offsets `ends`, by partition. `seen` is the last run that readers see; the record includes its
-    columns. Raises DataLossError as `plan_ranges` does.
+    `seen` is the last run that readers see, whose columns are included. Raises DataLossError as `plan_ranges` does.
     """
     identity = identity_of(export, topic)
     positions = last.positions if last is not None else {}

@@ -1,4 +1,4 @@
-"""The columns of exported files, and the folders of these files."""
+"""The columns of exported files, and the folders in which these files are placed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -26,16 +26,16 @@ _FRONT: Final = (
     pa.field("timestamp", TIMESTAMP),
     pa.field("timestamp_type", pa.int32(), nullable=False),
 )
-#: Columns that readers take from the names of folders, as in Hive.
+#: Columns whose values readers take from folder names, as in Hive.
 _FOLDERS: Final = ("topic", "run", "day", "hour")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The rules for turning records into rows. Can be pickled. Keys or values without a schema are bytes.
+    """The rules for turning records into rows. Can be pickled. Keys and values without a schema are bytes.
 
-    With `is_flat`, each field of a typed key or value becomes a column. `sort_by` names the columns by which rows that
-    are written together are sorted.
+    With `is_flat`, each field of a typed key or value becomes a column. Rows that are written together are sorted by
+    the columns `sort_by`.
     """
 
     partition_by: str = NONE
@@ -45,7 +45,7 @@ class Layout:
     is_flat: bool = False
 
     def schema(self) -> pa.Schema:
-        """The columns of the files. Raises DestinationError if two columns would have the same name."""
+        """Returns the columns of the files. Raises DestinationError if two would have the same name."""
         fields = [
             *_FRONT,
             *self.fields("key", self.key),
@@ -61,7 +61,7 @@ class Layout:
         return pa.schema(fields)
 
     def check_sorting(self) -> None:
-        """Raises DestinationError if a column to sort by does not exist, or if its values have no order."""
+        """Raises DestinationError if a column in `sort_by` does not exist, or has values without an order."""
         schema = self.schema()
         for name in self.sort_by:
             if name not in schema.names:
@@ -70,11 +70,11 @@ class Layout:
                 )
             if pa.types.is_nested(schema.field(name).type):
                 raise DestinationError(
-                    f"--sort-by: the values of the column {name!r} have no order: name another one, or add --flatten"
+                    f"--sort-by: rows cannot be sorted by the column {name!r}: choose a different one, or add --flatten"
                 )
 
     def key_column(self) -> str:
-        """The single column of the key. Raises DestinationError if keys are structs, lists or maps."""
+        """Returns the single column of the key. Raises DestinationError if keys are structs, lists or maps."""
         found = self.fields("key", self.key)
         if len(found) == 1 and not pa.types.is_nested(found[0].type):
             return str(found[0].name)
@@ -95,10 +95,9 @@ class Layout:
         )
 
     def fields(self, name: str, schema: TypedSchema | None) -> list[pa.Field]:
-        """The columns of a key or value; `name` is "key" or "value".
+        """Returns the columns for the "key" or "value" (`name`).
 
-        The names of a key's flattened fields begin with `key_`. Those of a value's begin with `value_` if the name is
-        taken.
+        With flattening, a key's fields get the prefix `key_`; those of a value get `value_` if their name is taken.
         """
         if schema is None:
             return [pa.field(name, pa.binary())]
@@ -116,7 +115,7 @@ class Layout:
 
 
 def leaf_columns(schema: pa.Schema) -> dict[str, str]:
-    """The types of all columns, and of the fields nested in them, by path."""
+    """Returns the types of all columns, and of the fields nested in them, by path."""
     return dict(leaf for field in schema for leaf in _leaves(field.name, field.type))
 
 
@@ -134,9 +133,9 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, str]]:
 
 
 def time_folder(partition_by: str, hour: int | None) -> str:
-    """The folder of a record, with a slash at its end.
+    """Returns the folder of a record, with a trailing slash.
 
-    `hour` is the record's time in whole hours since 1970 UTC, or None if it has no time.
+    `hour` is the record's time in whole hours since 1970 UTC, or None if it has no timestamp.
     """
     names = ("day",) if partition_by == "day" else ("day", "hour")
     values: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Keeps Iceberg tables small: merges small data files, and deletes old snapshots and the files that only they used."""
+"""Keeps Iceberg tables small: merges small data files, and deletes old snapshots and files that only they used."""
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,35 +37,33 @@ from lacuna.pipeline.export.upserts import (
     without_deleted,
 )
 
-#: Where merged files are, each merge in a folder of its own, whose name begins with the snapshot it is based on.
+#: Contains merged files, in a folder for each merge, whose name begins with the snapshot on which the merge is based.
 _FOLDER: Final = "data/merged"
-#: The name of that folder, in the summary of the snapshot of the merge.
+#: The summary property of a merge's snapshot that contains the name of that folder.
 _TOKEN: Final = "lacuna.merge"  # noqa: S105 - the name of a property
-#: The least number of small files that are merged.
+#: The minimum number of small files to merge.
 LEAST_FILES: Final = 8
-#: The bytes and files that one run merges in a table, and the snapshots that it deletes; the rest waits for the next
+#: The maximum bytes and files that a run merges in a table, and snapshots that it deletes; the rest waits for the next
 #: run.
 _MOST_BYTES: Final = 1 << 30
 _MOST_FILES: Final = 1_000
 _MOST_EXPIRED: Final = 100
-#: The snapshot of each table in which there is nothing to merge, so that runs without new records read no manifests.
+#: For each table, the snapshot in which there was nothing to merge, so that runs without new records skip manifests.
 _MOST_TABLES: Final = 10_000
 _nothing_in: dict[tuple[str, int], int] = {}
-#: The share of deleted rows with which a file is written again.
+#: The share of deleted rows from which on a file is rewritten.
 _WORN_SHARE: Final = 1 / 4
-#: Snapshots are deleted once this share of all are too old. To find what only they use, a run reads the manifests of
-#: all others, and would do so each time for a single one.
+#: Snapshots are deleted once at least this share of them is too old. To find the files that only these use, a run reads
+#: the manifests of all others, which would be too much for a single snapshot.
 _EXPIRED_SHARE: Final = 1 / 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """The maintenance of a topic's table after a run.
+    """The maintenance of a topic's table after a run. The topic must be locked.
 
-    If set, `expire_ms` is the minimum age of the snapshots to delete.
-
-    With `merges`, small files are merged into files of about `file_bytes`. The snapshots in `kept` are never deleted.
-    The lock of the topic must be held.
+    With `merges`, small files are merged into files of about `file_bytes`. Snapshots older than `expire_ms` (None:
+    never) are deleted, except those in `kept`.
     """
 
     into: TopicTable
@@ -106,12 +104,10 @@ def merge_small_files(
     compression: str,
     sort_by: Sequence[str] = (),
 ) -> int:
-    """Rewrites small data files as larger ones, and replaces them in one snapshot.
+    """Replaces small data files by larger ones in one snapshot. Returns the number of files replaced.
 
-    Returns the number of files replaced.
-
-    On return, `table` has the new snapshot. Rows with position deletes are left out of the new files. If another writer
-    commits first, the snapshot is not added, and the next run tries again.
+    On return, `table` has the new snapshot. Rows with position deletes are omitted from the new files. If another
+    writer commits first, no snapshot is added, and the next run tries again.
     """
     snapshot = table.current_snapshot()
     if snapshot is None or not snapshot.manifests(table.io):
@@ -152,15 +148,12 @@ def merge_small_files(
         destination.delete_folder(f"{_FOLDER}/{token}")
         return 0
     except CommitStateUnknownException:
-        return 0  # the next merge deletes the files if no snapshot has them
+        return 0  # the next merge deletes the files if no snapshot contains them
     return len(merged)
 
 
 def _chosen(table: Table, file_bytes: int) -> Iterator[tuple[pa.Schema, list[FileScanTask]]]:
-    """The groups of files to merge into one file each, with their columns.
-
-    Bounds the total number of bytes and files.
-    """
+    """Yields groups of files to merge into one file each, with their columns. Limits the total size and number."""
     bytes_left, files_left = _MOST_BYTES, _MOST_FILES
     for group in _groups(table, file_bytes):
         files_left -= len(group)
@@ -174,16 +167,16 @@ def _chosen(table: Table, file_bytes: int) -> Iterator[tuple[pa.Schema, list[Fil
 
 
 def _is_worn(task: FileScanTask) -> bool:
-    """Whether so many rows of a file are deleted that the file is rewritten, however large it is."""
+    """Whether so many rows of a file are deleted that it should be rewritten regardless of its size."""
     deleted = sum(each.record_count for each in task.delete_files)
     return bool(deleted and deleted >= task.file.record_count * _WORN_SHARE)
 
 
 def _groups(table: Table, file_bytes: int) -> Iterator[list[FileScanTask]]:
-    """The files of each partition that are worth merging: at most `_MOST_FILES`, the smallest first.
+    """Yields up to `_MOST_FILES` files worth merging from each partition, starting with those with many deleted rows.
 
-    A file is merged only with other files whose total size is at least its own. A byte is therefore rewritten only into
-    a file of at least twice the size, however often files are added. Files with many deleted rows come first.
+    The others follow by size, and a file is merged only if the smaller ones add up to at least its size. A byte is
+    therefore rewritten only into a file of at least twice the size, however often files are added.
     """
     worn, small = dict[Any, list[FileScanTask]](), dict[Any, list[FileScanTask]]()
     for task in table.scan().plan_files():
@@ -213,7 +206,7 @@ def _groups(table: Table, file_bytes: int) -> Iterator[list[FileScanTask]]:
 def _alike(
     table: Table, tasks: Sequence[FileScanTask], most_bytes: int
 ) -> Iterator[tuple[pa.Schema, list[FileScanTask]]]:
-    """Divides files by columns and size, in the order of their names, which is also the order of offsets."""
+    """Divides files by columns and size, in the order of their names, which is also offset order."""
     by_schema: dict[bytes, tuple[pa.Schema, list[FileScanTask]]] = {}
     for task in sorted(tasks, key=lambda task: task.file.file_path.rpartition("/")[2]):
         with table.io.new_input(task.file.file_path).open() as source:
@@ -244,9 +237,9 @@ def _write(
     compression: str,
     sort_by: Sequence[str],
 ) -> None:
-    """Writes rows to one file. About `ROW_BYTES` of rows are in memory at a time, and are sorted together.
+    """Writes rows to one file. About `ROW_BYTES` of rows at a time are held in memory and sorted together.
 
-    Files that are older than a column to sort by do not have that column.
+    Files older than a column to sort by do not contain that column.
     """
     order = [name for name in sort_by if name in schema.names]
     with pq.ParquetWriter(sink, schema, compression=compression, version="2.6") as writer:
@@ -262,7 +255,6 @@ def _write(
 
 
 def _row_groups(table: Table, deleted: Mapping[str, pa.Array]) -> Iterator[pa.Table]:
-    """The rows of the files with these paths, without the rows at the deleted positions."""
     for path, positions in deleted.items():
         begin = 0
         with table.io.new_input(path).open() as source:
@@ -276,10 +268,8 @@ def _row_groups(table: Table, deleted: Mapping[str, pa.Array]) -> Iterator[pa.Ta
 def _delete_orphans(table: Table, destination: Destination, current: int) -> None:
     """Deletes the files of merges that died before they added their snapshot.
 
-    A commit may still be in flight, and takes effect only if the table's current snapshot is the one on which the merge
-    was based. The files of merges that are based on the current snapshot therefore stay for now. Once another snapshot
-    follows the one on which a merge was based, that merge cannot succeed any more. Manifests are read only in that
-    case, since their number grows with the number of snapshots.
+    A merge based on the current snapshot may still commit, so its files stay for now; all others can no longer do so.
+    Only if there are such files are manifests read, of which there are more with each snapshot.
     """
     snapshots = table.snapshots()
     done = {in_summary(each, _TOKEN) for each in snapshots}
@@ -298,8 +288,8 @@ def _delete_orphans(table: Table, destination: Destination, current: int) -> Non
 def expire_snapshots(table: Table, expire_ms: int, kept: frozenset[int]) -> None:
     """Deletes the snapshots that were too old at the table's last change, and the files that only they used.
 
-    Nothing is deleted while they make up less than `_EXPIRED_SHARE` of all snapshots. Snapshots in `kept`, and those of
-    branches and tags, stay however old they are.
+    Nothing is deleted while these are less than `_EXPIRED_SHARE` of all snapshots. Snapshots in `kept`, and those of
+    branches and tags, stay regardless of their age.
     """
     stay = {*kept, *(each.snapshot_id for each in table.refs().values())}
     until_ms = table.metadata.last_updated_ms - expire_ms
@@ -331,7 +321,7 @@ def expire_snapshots(table: Table, expire_ms: int, kept: frozenset[int]) -> None
 
 
 def _has_removed(snapshot: Snapshot) -> bool:
-    """Whether a snapshot may have removed files. If not, all files of older snapshots are still in use."""
+    """Whether a snapshot may have removed files. If none has, all files of older snapshots are still in use."""
     return snapshot.summary is None or snapshot.summary.operation != Operation.APPEND
 
 
@@ -341,7 +331,6 @@ def _manifests(table: Table, snapshots: Iterable[Snapshot]) -> Iterator[Manifest
 
 
 def _data_files(table: Table, manifests: "dict[str, ManifestFile]") -> set[str]:
-    """The files in the entries of the manifests, without the files that entries remove."""
     return {
         entry.data_file.file_path
         for each in manifests.values()

@@ -1,5 +1,3 @@
-"""Opens the destination at a URL or folder."""
-
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
@@ -14,10 +12,9 @@ from lacuna.pipeline.export.folder import FolderDestination
 
 @lru_cache(maxsize=8)
 def open_destination(url: str) -> Destination:
-    """The destination at `url`, which has one of the `EXPORT_FORMS` or is the path of a folder.
+    """Returns the destination at `url`: one of the `EXPORT_FORMS`, or the path of a folder. Does not access it.
 
-    Each process has one object per URL. Credentials come from the environment. Does not access the destination. Raises
-    DestinationError for other forms.
+    Each process has one object per URL. Credentials come from the environment. Raises DestinationError for other forms.
     """
     if url and "://" not in url:
         return FolderDestination(Path(url).resolve())
@@ -25,7 +22,7 @@ def open_destination(url: str) -> Destination:
     kind = KINDS.get(parts.scheme)
     if kind is None or not kind.takes_exports or not kind.is_store(parts):
         raise DestinationError(
-            f"{url!r} is not a destination: write a folder, or one of {EXPORT_FORMS}"
+            f"{url!r} is not a destination: specify a folder, or one of {EXPORT_FORMS}"
         )
     encrypting = {*kind.encrypting, KEYS_OPTION} & dict(parse_qsl(parts.query)).keys()
     if encrypting:

@@ -1,4 +1,4 @@
-"""Exports to Parquet files. The protocol is docs/adr/0014: begun, prepared, published, committed.
+"""Exports to Parquet files. The protocol is described in docs/adr/0014: begun, prepared, published, committed.
 
 | if an export dies | readers have seen | the next run |
 |---|---|---|
@@ -33,7 +33,7 @@ from lacuna.pipeline.holding import ReadHold
 
 @dataclass(frozen=True, slots=True)
 class ParquetRun:
-    """A prepared run: its files are written and durable, but hidden. The lock of the topic is held."""
+    """A prepared run, whose files are durable but still hidden. The topic is locked."""
 
     destination: Destination
     log: RunLog
@@ -50,7 +50,7 @@ class ParquetRun:
 
 @dataclass(frozen=True, slots=True)
 class ParquetTarget:
-    """The place of a topic's files. The lock of the topic is held."""
+    """The destination of a topic's files. The topic is locked."""
 
     export: Export
     topic: Topic
@@ -58,7 +58,8 @@ class ParquetTarget:
     log: RunLog
 
     def prepare(self, cut: RunCut) -> ParquetRun | TopicReport:
-        """Prepares an export up to a cut, after finishing any interrupted run. If nothing is new, returns the report.
+        """Prepares an export up to a cut, after finishing any interrupted run. If there is nothing new, returns the
+        report.
 
         Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable, and Spark's errors.
         """
@@ -92,7 +93,7 @@ class ParquetTarget:
 
 
 def open_parquet(export: Export, topic: Topic, held: ExitStack) -> ParquetTarget:
-    """Opens the place of a topic's files. `held` receives its lock. Raises PipelineError."""
+    """Opens the destination of a topic's files. Its lock is added to `held`. Raises PipelineError."""
     export.settings.layout_of(topic.name).check_sorting()
     destination = open_destination(export.settings.to)
     destination.check()
@@ -104,8 +105,8 @@ def open_parquet(export: Export, topic: Topic, held: ExitStack) -> ParquetTarget
 def _check_unused(destination: Destination, topic: str) -> None:
     if destination.names(f"topic={topic}"):
         raise DestinationError(
-            f"{destination.uri('')} has files of {topic}, but no record of their export in "
-            "_lacuna: export to another place, or delete these files"
+            f"{destination.uri('')} contains files of topic {topic}, but no record of their export in _lacuna: "
+            "export to a different destination, or delete these files"
         )
 
 
@@ -116,11 +117,11 @@ def _prepare(
     begun: RunRecord,
     logs: Sequence[PartitionLog],
 ) -> tuple[RunRecord, int]:
-    """Writes all files of the run durably, but still hidden, and appends its `prepared` record.
+    """Writes all files of the run, durable but hidden, and appends its `prepared` record.
 
     Returns that record, and the number of records that did not match their schema.
     """
-    destination.delete_folder(staging_folder(begun.topic))  # runs before this one died
+    destination.delete_folder(staging_folder(begun.topic))  # left by earlier runs that died
     staged = staging_folder(begun.topic, begun.token)
     final = run_folder(begun.topic, begun.run)
     try:

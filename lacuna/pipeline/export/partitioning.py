@@ -1,6 +1,6 @@
 """The partitioning of Iceberg tables: a list of column transforms, such as `bucket(16, key), day(timestamp)`.
 
-`day` and `hour` stand for the transforms of the timestamp. Each data file holds the rows of one partition.
+`day` and `hour` are short for transforms of the timestamp. Each data file contains the rows of one partition.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ _NUMBERED: Final = ("bucket", "truncate")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A column transform. The column may be a field nested in others, such as `value.customer.id`."""
+    """A transform of a column, which may be a nested field such as `value.customer.id`."""
 
     transform: str
     column: str
@@ -56,7 +56,7 @@ class Term:
 
 
 def terms_of(partition_by: str) -> tuple[Term, ...]:
-    """The transforms that --partition-by names. Raises PipelineError."""
+    """Parses the transforms in --partition-by. Raises PipelineError."""
     text = _SHORT.get(partition_by, partition_by)
     found = []
     at = 0
@@ -64,7 +64,7 @@ def terms_of(partition_by: str) -> tuple[Term, ...]:
         match = _TERM.match(text, at)
         if match is None or (match["number"] is not None) != (match["name"] in _NUMBERED):
             raise PipelineError(
-                f"--partition-by {partition_by!r} is not known: write none, day or hour or, for Iceberg, a list such "
+                f"--partition-by {partition_by!r} is not known: specify none, day or hour or, for Iceberg, a list such "
                 "as 'bucket(16, key), day(timestamp)', using identity, bucket, truncate, year, month, day and hour"
             )
         number = f"[{match['number']}]" if match["number"] else ""
@@ -110,15 +110,15 @@ class Divider:
         ]
 
     def divide(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yields the rows of each partition, in their order, with the name of a folder for them.
+        """Yields the rows of each partition, in their original order, with the name of a folder for them.
 
-        The work done in Python grows with the number of distinct values rather than with the number of rows.
+        The work done in Python depends on the number of distinct values, not on the number of rows.
         """
         codes, keys = pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows), [()]
         for path, change in self._terms:
             codes, keys = _refined(codes, keys, *_values(rows, path, change))
         if len(keys) > 1:
-            order = pc.sort_indices(codes)  # keeps the order of equal ones
+            order = pc.sort_indices(codes)  # stable: rows with equal codes stay in order
             rows, codes = rows.take(order), codes.take(order)
         begin = 0
         for each in pc.value_counts(codes).to_pylist():
@@ -130,7 +130,7 @@ class Divider:
 def _values(
     rows: pa.RecordBatch, path: Sequence[str], change: Callable[[Any], Any]
 ) -> tuple[pa.Array, list[Any]]:
-    """A number for each row, and the value of the partition field for which each number stands."""
+    """Returns a number for each row, and the partition value that each number stands for."""
     column = rows.column(path[0])
     for name in path[1:]:
         column = pc.struct_field(column, name)
@@ -147,14 +147,14 @@ def _values(
 def _refined(
     codes: pa.Array, keys: Sequence[tuple[Any, ...]], finer: pa.Array, values: Sequence[Any]
 ) -> tuple[pa.Array, list[tuple[Any, ...]]]:
-    """Divides groups of rows by the values of another field. Returns each row's group number, and each group's key."""
+    """Subdivides groups of rows by the values of a further field. Returns rows' group numbers and groups' keys."""
     found = pc.add(pc.multiply(codes, len(values)), finer).dictionary_encode()
     pairs = (divmod(each, len(values)) for each in found.dictionary.to_pylist())
     return found.indices.cast(pa.int64()), [(*keys[old], values[new]) for old, new in pairs]
 
 
 def _to_value(term: Term, columns: Schema) -> Callable[[Any], Any]:
-    """The function that turns a column's value, which is not null, into the value of the partition field."""
+    """Returns a function that turns a non-null value of the column into the partition value."""
     source = columns.find_field(term.column)
     field = PartitionField(source.field_id, 1000, term.apply(), term.field)
     apply = field.transform.transform(source.field_type)
@@ -162,10 +162,10 @@ def _to_value(term: Term, columns: Schema) -> Callable[[Any], Any]:
 
 
 def data_file_of(io: FileIO, metadata: TableMetadata, path: str) -> DataFile:
-    """The entry for a Parquet file whose rows belong to one partition.
+    """Returns the entry for a Parquet file whose rows all belong to one partition.
 
-    pyiceberg's own function supports only transforms that preserve order, since it looks at the smallest and the
-    largest value. All values in the file belong to the same partition, so the smallest one is enough.
+    pyiceberg's own function compares the smallest and the largest value, so it supports only transforms that preserve
+    order. Here, any value determines the partition, so the smallest is enough.
     """
     source = io.new_input(path)
     with source.open() as stream:
@@ -180,7 +180,7 @@ def data_file_of(io: FileIO, metadata: TableMetadata, path: str) -> DataFile:
     def value_of(field: PartitionField) -> Any:
         known = statistics.column_aggregates.get(field.source_id)
         value = None if known is None else known.current_min
-        if value is None:  # all are null, or longer than what Parquet has statistics of
+        if value is None:  # all values are null, or too long for Parquet's statistics
             value = _first_value(io, path, schema.find_column_name(field.source_id) or "")
         if value is None:
             return None
@@ -203,7 +203,7 @@ def data_file_of(io: FileIO, metadata: TableMetadata, path: str) -> DataFile:
 
 
 def _first_value(io: FileIO, path: str, column: str) -> Any:
-    """The value of a column in the first row of a file. In the path of a nested field, dots separate the names."""
+    """Returns a column's value in the first row of a file. `column` may be a dotted path to a nested field."""
     with io.new_input(path).open() as stream:
         found = pq.ParquetFile(stream).read_row_group(0, columns=[column]).column(0)
     for name in column.split(".")[1:]:

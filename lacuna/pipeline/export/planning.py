@@ -1,4 +1,4 @@
-"""Plans the offsets for a run to export, and divides them into tasks; pure."""
+"""Plans the offsets that a run exports, and divides them into tasks; pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ TASK_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Pieces of one partition whose offsets from `first_offset` to `end_offset` (exclusive) are exported."""
+    """Pieces of one partition, of which the offsets [first_offset, end_offset) are exported."""
 
     partition: int
     first_offset: int
@@ -24,7 +24,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The slices that one Spark task exports, one after another."""
+    """Slices that one Spark task exports, one after another."""
 
     index: int
     slices: tuple[Slice, ...]
@@ -37,11 +37,11 @@ def plan_ranges(
     *,
     allow_loss: bool,
 ) -> dict[int, tuple[int, int]]:
-    """The offsets [first, end) to export, by partition, up to `ends`. Empty if there is nothing new.
+    """Returns the offsets [first, end) to export, by partition, up to `ends`; empty if there is nothing new.
 
-    `positions` are the next offsets after the last committed run. Before the first run, there are none, and each
-    partition begins at its log start. A partition that was added later begins at 0. Raises DataLossError if retention
-    has deleted offsets that were not exported, unless `allow_loss`.
+    `positions` are the next offsets after the last committed run. In the first run, which has none, each partition
+    starts at its log start; a partition that was added later starts at 0. Raises DataLossError if retention has deleted
+    offsets that were not exported, unless `allow_loss`.
     """
     ranges: dict[int, tuple[int, int]] = {}
     lost: list[str] = []
@@ -54,8 +54,8 @@ def plan_ranges(
         ranges[log.partition] = (first, max(first, ends.get(log.partition, 0)))
     if lost and not allow_loss:
         raise DataLossError(
-            f"retention has overtaken the export of {logs[0].topic}: offsets that were not "
-            f"exported are gone, in partitions {', '.join(lost)}; continue without them with "
+            f"retention has overtaken the export of {logs[0].topic}: offsets that had not been exported are "
+            f"gone, in partitions {', '.join(lost)}; continue without them with "
             "--allow-loss, and export more often or keep records for longer"
         )
     return ranges
@@ -66,10 +66,7 @@ def plan_tasks(
     ranges: Mapping[int, tuple[int, int]],
     task_bytes: int = TASK_BYTES,
 ) -> list[Task]:
-    """Makes tasks that each read about `task_bytes` of stored committed records, or one larger piece.
-
-    A large partition is cut into several tasks, and small ones share a task.
-    """
+    """Divides ranges into tasks that read about `task_bytes`, or one larger piece. Small partitions share a task."""
     tasks: list[Task] = []
     slices: list[Slice] = []
     left = task_bytes
@@ -88,7 +85,7 @@ def plan_tasks(
 def _cut(
     log: PartitionLog, bounds: tuple[int, int], left: int, task_bytes: int
 ) -> Iterator[tuple[Slice, int, bool]]:
-    """The slices of a partition, each with its size in bytes and whether the partition continues after the slice."""
+    """Yields the slices of a partition, each with its size in bytes and whether more of the partition follows."""
     pieces: list[Piece] = []
     size = 0
     for piece in log.pieces(*bounds):

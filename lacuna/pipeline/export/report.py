@@ -11,7 +11,7 @@ from lacuna.pipeline.export.runs import QUARANTINE, RunRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFailure:
-    """A topic whose export failed, and the reason. Other topics are still exported."""
+    """A topic whose export failed, and the reason. This does not affect other topics."""
 
     topic: str
     error: Exception
@@ -22,13 +22,13 @@ class TopicFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReport:
-    """The results of one topic's run.
+    """The report on one topic.
 
     `run` is the run's number (for Iceberg, the snapshot's id), or None if there was nothing new. `bytes` is the size of
-    the Parquet files; `offsets` has the exported offsets [from, to) by partition. `misfits` counts records that did not
-    match their schema. `skipped` has the offsets with confirmed damage that could not be read. `recovered` says whether
-    an interrupted run was finished first. After the run, the exports have reached `positions`. Readers see this in
-    `state`: all runs up to this number or, for Iceberg, the snapshot with this id.
+    the Parquet files; `offsets` contains the exported offsets [from, to) by partition. `misfits` counts records that
+    did not match their schema. `skipped` lists unreadable offsets with confirmed damage. `recovered` says whether an
+    interrupted run was finished first. `positions` are the next offsets to export. Readers find everything below them
+    in all runs up to `state` or, for Iceberg, in the snapshot with that id.
     """
 
     topic: str
@@ -79,7 +79,7 @@ class TopicReport:
     def of_run(
         self, committed: RunRecord, run: int | str | None, state: int | None, seconds: float
     ) -> Self:
-        """The report of a committed run. `seconds` is the time that the commit took."""
+        """Returns the report of a committed run. `seconds` is the time that the commit took."""
         files = committed.files
         return replace(
             self,

@@ -1,4 +1,4 @@
-"""Turns the kernel's columns of records into Arrow columns."""
+"""Turns decoded columns of records into Arrow columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from lacuna.pipeline.export.typed.schema import Undecodable, decoder_of
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A record whose key or value (`part`) does not match its schema. `row` is its index among the columns' rows."""
+    """A record whose key or value (`part`) does not match its schema. `row` is its index in the columns."""
 
     row: int
     offset: int
@@ -23,7 +23,7 @@ class Misfit:
 
 
 class RowMaker:
-    """Makes rows in the form of `layout` from the records of one partition."""
+    """Turns the records of one partition into rows with the given layout."""
 
     def __init__(self, layout: Layout, partition: int) -> None:
         self._schema = layout.schema()
@@ -35,7 +35,7 @@ class RowMaker:
         }
 
     def rows(self, columns: RecordColumns) -> tuple[pa.RecordBatch, list[Misfit]]:
-        """One row for each record, and the misfits. Keys or values that do not match their schema are null."""
+        """Returns a row for each record, and the misfits. Keys and values that do not match their schema are null."""
         misfits: list[Misfit] = []
         arrays = _first_columns(columns, self._partition)
         arrays += self._part("key", columns.keys, columns, misfits)
@@ -62,7 +62,7 @@ class RowMaker:
 
 
 def raw_rows(columns: RecordColumns, misfits: Sequence[Misfit], partition: int) -> pa.RecordBatch:
-    """The rows for quarantine: the original records that do not match their schema, with the reasons."""
+    """Returns quarantine rows for the misfits: the original records, and why they do not match their schema."""
     by_row: dict[int, str] = {}
     for misfit in misfits:
         reason = f"{misfit.part}: {misfit.reason}"

@@ -1,5 +1,3 @@
-"""The functions behind `lacuna export`."""
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -43,7 +41,7 @@ _COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 
 def check_settings(settings: ExportSettings) -> None:
-    """Raises PipelineError for settings that are invalid regardless of the cluster."""
+    """Raises PipelineError for settings that are invalid in any cluster."""
     choices = (
         ("--format", settings.format, FORMATS),
         ("--on-error", settings.on_error, ON_ERROR),
@@ -57,13 +55,13 @@ def check_settings(settings: ExportSettings) -> None:
     partition_by = settings.layout.partition_by
     if settings.format != ICEBERG and partition_by not in PARTITIONINGS:
         raise PipelineError(
-            f"--partition-by {partition_by!r}: choose one of {', '.join(PARTITIONINGS)}; only --format iceberg takes "
-            "transforms of columns"
+            f"--partition-by {partition_by!r}: choose one of {', '.join(PARTITIONINGS)}; column transforms "
+            "require --format iceberg"
         )
     _check_layouts(settings)
     for name in settings.tables.values():
         if not name or "." in name:
-            raise PipelineError(f"--table {name!r}: write TOPIC=NAME, where the name has no dot")
+            raise PipelineError(f"--table {name!r}: specify TOPIC=NAME, with no dot in the name")
     if settings.format == ICEBERG:
         if find_spec("pyiceberg") is None:
             raise PipelineError(
@@ -90,10 +88,10 @@ def export_topics(
     topics: Sequence[str],
     progress: Progress | None = None,
 ) -> list[Outcome]:
-    """Exports the topics up to one cut, and returns a report for each topic.
+    """Exports the topics up to one cut, and returns a report for each of them.
 
     All files are written before the first topic is published. A topic with faulty data, schema or destination gets a
-    failure instead, and the other topics are exported. Raises PipelineError if nothing can be exported, and
+    failure instead of a report, and the others are exported. Raises PipelineError if nothing can be exported, and
     ControlPlaneUnavailable and JobInterrupted.
     """
     check_settings(settings)
@@ -111,9 +109,9 @@ def export_topics(
 
 
 def run_export(export: Export, names: Sequence[str]) -> list[Outcome]:
-    """Exports these topics up to one cut. If there are several and all of them have reached the cut, records it.
+    """Exports these topics up to one cut, and returns a report or failure for each of them.
 
-    Returns a report or failure for each topic. Raises the errors of `export_topics`.
+    A cut of several topics is recorded once all of them have reached it. Raises the errors of `export_topics`.
     """
     cut = plan_cut(export.control, names)
     outcomes: dict[str, Outcome] = {}
@@ -137,7 +135,7 @@ def run_export(export: Export, names: Sequence[str]) -> list[Outcome]:
 def _conclude(
     export: Export, cut: RunCut, names: Sequence[str], outcomes: Mapping[str, Outcome]
 ) -> list[Outcome]:
-    """Records a cut that all topics have reached, and maintains their tables. Returns the outcomes and new failures."""
+    """Records the cut if all topics have reached it, and maintains tables. Returns the outcomes and new failures."""
     reports = {name: each for name, each in outcomes.items() if isinstance(each, TopicReport)}
     is_complete = all(
         name in reports and cut.is_reached(name, reports[name].positions) for name in names
@@ -160,7 +158,6 @@ def _conclude(
 
 
 def _maintain(settings: ExportSettings, topics: Sequence[str]) -> list[TopicFailure]:
-    """Maintains the tables of these topics. Returns the failures, each of which affects only one table."""
     from lacuna.pipeline.export.maintaining import Maintenance
     from lacuna.pipeline.export.tables import TopicTable
     from lacuna.pipeline.export.together import CutsTable
@@ -191,7 +188,7 @@ def _maintain(settings: ExportSettings, topics: Sequence[str]) -> list[TopicFail
 
 
 def _attempt(topic: str, work: Callable[[], Result]) -> Result | TopicFailure:
-    """Does the work for one topic. If only this topic is affected by an error, returns the error as a failure."""
+    """Calls `work` for one topic. An error that affects only this topic is returned as a failure."""
     try:
         with job_errors():
             return work()
@@ -204,12 +201,12 @@ def _attempt(topic: str, work: Callable[[], Result]) -> Result | TopicFailure:
 def _open(
     export: Export, cut: RunCut, name: str, held: ExitStack
 ) -> "ParquetTarget | IcebergTarget":
-    """Opens the place of a topic. All places are locked before anything is written to the first one.
+    """Opens the destination of a topic. All destinations are locked before anything is written.
 
-    Otherwise, two exports of the same topics could repeatedly each lock only some of them.
+    Otherwise, two exports of the same topics could forever lock only some of them each.
     """
     topic = cut.topics.get(name) or find_topic(export.control, name)
-    # After the cut, so that the newest schema is no older than those of its records.
+    # After the cut, so that the newest schema is no older than the schemas of its records.
     export = replace(export, settings=export.settings.with_newest_schemas(name))
     with ExitStack() as own:
         target: ParquetTarget | IcebergTarget
@@ -258,7 +255,7 @@ def _note(export: Export, cut: CutReport, reports: Mapping[str, TopicReport]) ->
 
 
 def complete_cuts(settings: ExportSettings, most: int) -> list[tuple[CompleteCut, Collection[str]]]:
-    """The newest complete cuts, oldest first, each with the names whose state can still be read.
+    """Returns the newest complete cuts, oldest first, each with the names whose state can still be read.
 
     Raises DestinationError, PipelineError.
     """
@@ -272,16 +269,16 @@ def complete_cuts(settings: ExportSettings, most: int) -> list[tuple[CompleteCut
 
 
 def check_report(settings: ExportSettings, cluster_id: str) -> None:
-    """Raises PipelineError if the damage report belongs to another cluster."""
+    """Raises PipelineError if the damage report belongs to a different cluster."""
     if settings.damage is not None and settings.damage.cluster_id != cluster_id:
         raise PipelineError(
-            f"--skip-damage has a report about the cluster {settings.damage.cluster_id}, but this is "
-            f"{cluster_id}: give a report of this one"
+            f"the --skip-damage report is about cluster {settings.damage.cluster_id}, but this is cluster "
+            f"{cluster_id}: specify a report about this one"
         )
 
 
 def check_topics(location: ClusterLocation, topics: Sequence[str]) -> None:
-    """Raises PipelineError for a name or pattern that matches no topic, or for another cluster's bucket."""
+    """Raises PipelineError if a name or pattern matches no topic, or if the bucket belongs to a different cluster."""
     with JobClient(location.require_control()) as control:
         check_store(location.store, control.cluster_id)
         for wanted in topics:
@@ -294,9 +291,9 @@ def check_topics(location: ClusterLocation, topics: Sequence[str]) -> None:
 
 
 def chosen(control: JobClient, wanted: Sequence[str]) -> list[str]:
-    """The topics that match these names or shell patterns, each topic once, in the order of `wanted`.
+    """Returns the topics that match these names or shell patterns, each once, in the order of `wanted`.
 
-    A name without a pattern is included even if no topic has it, so that its export fails.
+    A plain name is included even if there is no such topic, so that its export fails.
     """
     known = sorted(control.topics())
     found: dict[str, None] = {}
@@ -307,7 +304,7 @@ def chosen(control: JobClient, wanted: Sequence[str]) -> list[str]:
 
 
 def check_destination(settings: ExportSettings) -> None:
-    """Raises PipelineError if the destination cannot be written to, or if its catalog does not answer."""
+    """Raises PipelineError if the destination is not writable, or if its catalog does not answer."""
     if settings.format != ICEBERG:
         open_destination(settings.to).check()
         return

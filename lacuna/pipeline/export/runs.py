@@ -1,12 +1,12 @@
-"""The log of a topic's exports to one destination: the exported offsets of each run.
+"""The log of a topic's exports to one destination, with the exported offsets of each run.
 
 Records are numbered objects under `_lacuna/topic=TOPIC/log/`, each created only if absent and never changed. An export
 appends record n+1 only after it has read record n, so if two exports run at once, one of them fails. A run writes three
 records, of which only the last one is kept:
 
     begun       the positions before the run, its offset ranges, and the place of its unfinished files
-    prepared    all its files are written and durable, so the run will be published from now on
-    committed   readers see its files; it has the positions after the run
+    prepared    all its files are written and durable, so the run will certainly be published
+    committed   readers see its files; it contains the positions after the run
 """
 
 import json
@@ -22,8 +22,8 @@ from lacuna.pipeline.export.opening import open_destination
 Kind: TypeAlias = Literal["begun", "prepared", "committed"]
 
 _FORMAT: Final = 2
-#: What the files of a run hold: the rows that readers see, or the records without values of an export by key, or
-#: records that do not match their schema.
+#: The contents of a run's files: rows that readers see; the tombstones of an export by key; or records that do not
+#: match their schema.
 ROWS: Final = "rows"
 TOMBSTONES: Final = "tombstones"
 QUARANTINE: Final = "quarantine"
@@ -31,7 +31,7 @@ QUARANTINE: Final = "quarantine"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedFile:
-    """A file of a run: its hidden name `staged`, its `name` for readers, and its first and last records' offsets."""
+    """A file of a run, with its hidden name `staged`, its visible `name`, and its first and last offset."""
 
     staged: str
     name: str
@@ -49,7 +49,7 @@ class ExportedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The properties that must stay the same from run to run. `columns` has the types of all columns, by path.
+    """The properties that must not change between runs. `columns` contains the types of all columns by path.
 
     `upserts` is the column of the key if the table has one row for each key, and otherwise "".
     """
@@ -66,9 +66,9 @@ class Identity:
 class RunRecord(Identity):
     """One record of the log.
 
-    `positions` are the next offsets to export after the last *committed* run, by partition. Empty before the first run.
-    `ranges` has the offsets [first, end) of this run by partition; those in `skipped` could not be read. `token` is
-    unique to the run.
+    `positions` are the next offsets to export after the last *committed* run, by partition; empty before the first run.
+    `ranges` contains the run's offsets [first, end) by partition, including `skipped` ones that could not be read.
+    `token` is unique to the run.
     """
 
     sequence: int
@@ -83,7 +83,7 @@ class RunRecord(Identity):
 
     @property
     def moved(self) -> Mapping[int, tuple[int, int]]:
-        """The offset ranges of the run that are not empty, by partition."""
+        """The run's non-empty offset ranges, by partition."""
         return {key: bounds for key, bounds in self.ranges.items() if bounds[0] < bounds[1]}
 
     def encode(self) -> bytes:
@@ -91,12 +91,13 @@ class RunRecord(Identity):
 
     @classmethod
     def decode(cls, name: str, data: bytes) -> "RunRecord":
-        """Parses a record. `name` is the name of its object, for errors. Raises DestinationError."""
+        """Parses the record in the object `name`. Raises DestinationError."""
         try:
             raw: dict[str, Any] = json.loads(data)
             if raw.pop("format") != _FORMAT:
                 raise DestinationError(
-                    f"{name} was written by another version of Lacuna: export with that version, or to another place"
+                    f"{name} was written by a different version of Lacuna: export with that version, or to a "
+                    "different destination"
                 )
             raw["positions"] = {int(key): end for key, end in raw["positions"].items()}
             raw["ranges"] = {int(key): (low, high) for key, (low, high) in raw["ranges"].items()}
@@ -104,7 +105,7 @@ class RunRecord(Identity):
             raw["skipped"] = tuple(Skipped(**each) for each in raw["skipped"])
             return cls(**raw)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DestinationError(f"{name} is not a record of an export: {error!r}") from error
+            raise DestinationError(f"{name} is not an export record: {error!r}") from error
 
     def committed(self) -> "RunRecord":
         ends = {partition: end for partition, (_, end) in self.ranges.items()}
@@ -117,7 +118,7 @@ class RunRecord(Identity):
 
 
 class RunLog:
-    """The log of exports of `topic` at `destination`."""
+    """The log of exports of `topic` to `destination`."""
 
     def __init__(self, destination: Destination, topic: str) -> None:
         self._destination = destination
@@ -129,15 +130,12 @@ class RunLog:
         return f"_lacuna/topic={self._topic}/lock"
 
     def last(self) -> RunRecord | None:
-        """The newest record, or None before the first export."""
+        """Returns the newest record, or None before the first export."""
         names = self._destination.names(self._folder)
         return self._read(names[-1]) if names else None
 
     def last_committed(self) -> RunRecord | None:
-        """The newest committed record, or None.
-
-        Later runs that died are ignored, since they do not bind the next run.
-        """
+        """Returns the newest committed record, or None. Later runs that died do not matter to the next run."""
         for name in reversed(self._destination.names(self._folder)):
             record = self._read(name)
             if record.kind == "committed":
@@ -145,15 +143,12 @@ class RunLog:
         return None
 
     def committed(self) -> list[RunRecord]:
-        """The records of all committed runs, in order. May be called while an export prunes the log."""
+        """Returns the records of all committed runs, in order. May be called while an export prunes the log."""
         records = map(self._find, self._destination.names(self._folder))
         return [record for record in records if record is not None and record.kind == "committed"]
 
     def unfinished(self) -> dict[str, RunRecord]:
-        """The records, by name, between the newest one and the committed one before it.
-
-        They belong to unfinished runs.
-        """
+        """Returns the records of unfinished runs directly before the newest record, by name."""
         begun: dict[str, RunRecord] = {}
         for name in reversed(self._destination.names(self._folder)[:-1]):
             record = self._read(name)
@@ -197,43 +192,41 @@ class RunLog:
 
 
 def run_folder(topic: str, run: int) -> str:
-    """The folder in which readers find the files of a run."""
+    """Returns the folder in which readers find the files of a run."""
     return f"topic={topic}/run={run:06d}"
 
 
 def staging_folder(topic: str, token: str = "") -> str:
-    """The folder of a run's files until the run is published. Without `token`, the parent folder of all runs."""
+    """Returns the folder of an unpublished run's files or, without `token`, the parent folder of all runs."""
     return "/".join(filter(None, (f"_staging/topic={topic}", token)))
 
 
 def check_same(last: Identity, now: Identity, where: str) -> None:
-    """Raises DestinationError if the export `now` must not continue after `last` because their properties do not match.
-
-    `where` names the destination for the error.
-    """
+    """Raises DestinationError, which names `where`, if the export `now` does not match the earlier one."""
     if last.cluster_id != now.cluster_id:
         raise DestinationError(
-            f"{where} holds {last.topic} of another cluster ({last.cluster_id}): export to another place"
+            f"{where} contains topic {last.topic} of a different cluster ({last.cluster_id}): export to a "
+            "different destination"
         )
     if last.topic_id != now.topic_id:
         raise DestinationError(
             f"topic {last.topic} was deleted and recreated since the last export to {where}, so "
-            "its offsets started again at 0; export the new topic to another place"
+            "its offsets started again at 0; export the new topic to a different destination"
         )
     if last.partition_by != now.partition_by:
         raise DestinationError(
             f"{where} is partitioned by {last.partition_by}: continue with --partition-by "
-            f"{last.partition_by}, or export to another place"
+            f"{last.partition_by}, or export to a different destination"
         )
     if changed := changed_columns(last.columns, now.columns):
         raise DestinationError(
-            f"{where} has other columns: {changed}; columns may be added, but existing ones keep their "
-            "types: export to another place"
+            f"{where} has different columns: {changed}; columns may be added, but existing ones must keep "
+            "their types: export to a different destination"
         )
 
 
 def changed_columns(old: Mapping[str, str], new: Mapping[str, str]) -> str:
-    """A description of the columns whose types differ, or "" if there are none."""
+    """Describes the columns whose types differ. Returns "" if there are none."""
     changed = [
         f"{name} was {old[name]} and would be {new[name]}"
         for name in sorted(old.keys() & new.keys())
@@ -245,14 +238,13 @@ def changed_columns(old: Mapping[str, str], new: Mapping[str, str]) -> str:
 
 
 def _within(inner: Iterable[str], outer: Iterable[str]) -> list[str]:
-    """The columns of `outer` that are structs with fields in `inner`."""
     return [name for name in outer if any(path.startswith(f"{name}.") for path in inner)]
 
 
 def committed_files(url: str, topic: str) -> Sequence[str]:
-    """The full names of all Parquet files of committed runs of a topic at the destination `url`.
+    """Returns the full names of all Parquet files of a topic's committed runs at the destination `url`.
 
-    A reader that lists a bucket while a run is being published could not tell these files from those of that run.
+    A reader that lists a bucket while a run is being published could not tell that run's files from these.
     """
     destination = open_destination(url)
     return [

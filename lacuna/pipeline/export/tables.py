@@ -1,8 +1,7 @@
 """The Iceberg table of a topic: opens or creates the table, reads the exported offsets, and adds snapshots.
 
-The table's properties name the topic whose records it holds. The summary of each of Lacuna's snapshots has the offsets
-that the export has reached. These offsets are stored with the data, so a rollback of the table also rolls the export
-back.
+The table's properties name the topic that it contains. The summary of each of Lacuna's snapshots contains the offsets
+that the export has reached. Since these are stored with the data, rolling back the table rolls back the export too.
 """
 
 import json
@@ -54,8 +53,8 @@ _TOPIC: Final = "lacuna.topic"
 _TOPIC_ID: Final = "lacuna.topic-id"
 _PARTITION_BY: Final = "lacuna.partition-by"
 _UPSERTS: Final = "lacuna.upserts"
-#: Each run writes a metadata file and a manifest. Old metadata files are deleted, and manifests merged, once there are
-#: so many.
+#: Each run writes a metadata file and a manifest. Beyond this number, old metadata files are deleted and manifests
+#: merged.
 _MAINTENANCE: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
@@ -67,7 +66,7 @@ ATTEMPTS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class TopicTable:
-    """The Iceberg table of a topic; `identifier` is (namespace, table)."""
+    """The Iceberg table of a topic. `identifier` is (namespace, table)."""
 
     catalog: Catalog
     identifier: tuple[str, str]
@@ -78,12 +77,12 @@ class TopicTable:
         return ".".join(self.identifier)
 
     def load(self) -> Table:
-        """The current state of the table. Raises NoSuchTableError, DestinationError."""
+        """Returns the current state of the table. Raises NoSuchTableError, DestinationError."""
         with iceberg_errors(f"the table {self.name}"):
             return self.catalog.load_table(self.identifier)
 
     def reload(self) -> Table:
-        """The current state of the table, which must have been opened before. Raises DestinationError."""
+        """Returns the current state of a table that has been opened before. Raises DestinationError."""
         try:
             return self.load()
         except NoSuchTableError as error:
@@ -92,7 +91,7 @@ class TopicTable:
             ) from error
 
     def open(self, identity: Identity, schema: pa.Schema) -> Table:
-        """The table, which is created if it is missing. Raises DestinationError if it does not match this export."""
+        """Opens the table or creates it. Raises DestinationError if it does not match this export."""
         with iceberg_errors(f"the table {self.name}"):
             try:
                 return self._check(self.load(), identity, schema)
@@ -101,7 +100,7 @@ class TopicTable:
             return self._check(self.load(), identity, schema)
 
     def find(self, run: RunRecord) -> tuple[Table, bool]:
-        """The current state of the table, and whether the table has the snapshot of the run.
+        """Returns the current state of the table, and whether it contains the snapshot of the run.
 
         Raises ExportRunningError if another export has continued from the same offsets, DestinationError.
         """
@@ -131,29 +130,29 @@ class TopicTable:
         found = table.properties
         if _TOPIC_ID not in found:
             raise DestinationError(
-                f"the table {self.name} was not created by an export: choose another --namespace"
+                f"the table {self.name} was not created by an export: choose a different --namespace"
             )
         if not _has_runs(table):
             return table  # the first run adapts it
         if found[_CLUSTER_ID] != identity.cluster_id:
             raise DestinationError(
-                f"the table {self.name} holds the topic of another cluster: choose another --namespace"
+                f"the table {self.name} contains a topic of a different cluster: choose a different --namespace"
             )
         if found[_TOPIC] != identity.topic:
             raise DestinationError(
-                f"the table {self.name} holds the topic {found[_TOPIC]}: name another table for {identity.topic} with "
+                f"the table {self.name} contains the topic {found[_TOPIC]}: specify a different table for "
+                f"{identity.topic} with "
                 f"--table {identity.topic}=NAME"
             )
         if found[_TOPIC_ID] != identity.topic_id:
             raise DestinationError(
                 f"topic {identity.topic} was deleted and recreated since the last export to the "
-                f"table {self.name}, so its offsets started again at 0; export the new topic to "
-                "another --namespace"
+                f"table {self.name}, so its offsets started again at 0; export the new topic to a different --namespace"
             )
         if found[_PARTITION_BY] != identity.partition_by:
             raise DestinationError(
                 f"the table {self.name} is partitioned by {found[_PARTITION_BY]}: continue with "
-                f"--partition-by {found[_PARTITION_BY]}, or choose another --namespace"
+                f"--partition-by {found[_PARTITION_BY]}, or choose a different --namespace"
             )
         if (column := found.get(_UPSERTS, "")) != identity.upserts:
             raise DestinationError(
@@ -161,17 +160,17 @@ class TopicTable:
                 "--namespace"
             )
         try:
-            table.update_schema().union_by_name(schema)  # only tried, not committed
+            table.update_schema().union_by_name(schema)  # a trial, which is not committed
         except (ResolveError, ValidationError, ValueError) as error:
             raise DestinationError(
-                f"the table {self.name} has other columns: {error}; columns may be added, but existing "
-                "ones keep their types: choose another --namespace"
+                f"the table {self.name} has different columns: {error}; columns may be added, but existing "
+                "ones must keep their types: choose a different --namespace"
             ) from error
         return table
 
 
 def _difference(old: str, new: str) -> str:
-    """What a table has a row for, and how to continue. `old` and `new` are the column of the key, or ""."""
+    """Ends an error with what the table has a row for, and how to continue. `old` and `new` are key columns, or ""."""
     if not old:
         return "record: leave out --upsert"
     if not new:
@@ -214,19 +213,18 @@ def _take_over(
 
 
 def _is_of(column: NestedField, table: Table, schema: pa.Schema) -> bool:
-    """Whether the table's column is exactly as in the schema."""
     if column.name not in schema.names:
         return False
     wanted = pa.schema([schema.field(column.name)])
     try:
         return pyarrow_to_schema(wanted, table.schema().name_mapping).fields == (column,)
-    except ValueError:  # the schema has fields that the column lacks
+    except ValueError:  # the schema contains fields that the column lacks
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The snapshot that a run adds to its topic's table: the files at `paths`, and the offsets that the run reached.
+    """The snapshot that a run adds: the files at `paths`, and the offsets that the run has reached.
 
     With `upserts`, the snapshot also deletes the rows that the run replaces.
     """
@@ -242,17 +240,14 @@ class Change:
         """Adds the snapshot on top of any concurrent changes, and returns the table.
 
         Raises ExportRunningError if another export has continued from the same offsets, and DestinationError if the
-        snapshot could not be added or if it is not known whether it was.
+        snapshot was not, or may not have been, added.
         """
         return until_committed(
             f"the table {self.into.name}", lambda: self.into.find(self.run), self.append
         )
 
     def look_up(self) -> None:
-        """Finds the rows that the run replaces, so that the commit need not do so, unless the table changes.
-
-        Raises ExportRunningError, DestinationError.
-        """
+        """Finds the rows to replace, so that the commit need not. Raises ExportRunningError, DestinationError."""
         if self.upserts is None:
             return
         table, is_done = self.into.find(self.run)
@@ -261,10 +256,7 @@ class Change:
                 _begin(table, self)
 
     def append(self, table: Table) -> None:
-        """Makes one attempt to add the snapshot.
-
-        Raises CommitFailedException, CommitStateUnknownException, DestinationError.
-        """
+        """Tries to add the snapshot. Raises CommitFailedException, CommitStateUnknownException, DestinationError."""
         _append(table, self)
 
     def summary(self) -> dict[str, str]:
@@ -283,10 +275,9 @@ class Change:
 def until_committed(
     what: str, find: Callable[[], tuple[Table, bool]], attempt: Callable[[Table], None]
 ) -> Table:
-    """Calls `attempt` until `find` finds its snapshot in the table, and returns the table.
+    """Calls `attempt` until `find` finds the snapshot in the table, and returns the table.
 
-    `what` names the table for errors. Raises DestinationError if the snapshot could not be added or if it is not known
-    whether it was.
+    `what` names the table in errors. Raises DestinationError if the snapshot was not, or may not have been, added.
     """
     is_unknown = False
     for number in range(ATTEMPTS + 1):
@@ -308,17 +299,17 @@ def until_committed(
 def not_committed(what: str, *, is_unknown: bool) -> DestinationError:
     if is_unknown:
         return DestinationError(
-            f"it is not known whether the run is in {what}, because the catalog did not answer in {ATTEMPTS} "
-            "attempts; run the export again: it continues after the table's contents"
+            f"it is not known whether the run was committed to {what}, because the catalog did not answer in "
+            f"{ATTEMPTS} attempts; run the export again: it continues from the table's actual state"
         )
     return DestinationError(
-        f"others keep changing {what}, so nothing was added in {ATTEMPTS} attempts; run it again"
+        f"other writers keep changing {what}, so nothing was added in {ATTEMPTS} attempts; run the export again"
     )
 
 
 def _append(table: Table, change: Change) -> None:
-    # pyiceberg would retry a rejected commit by itself, but the offsets must be checked again first. So retries are
-    # switched off, in this copy of the metadata, which is never committed.
+    # pyiceberg would retry a rejected commit by itself, but the offsets must be checked again first. This copy of the
+    # metadata, which is never committed, therefore turns retries off.
     table.metadata.properties["commit.retry.num-retries"] = "0"
     transaction, files, deletes = _begin(table, change)
     with transaction:
@@ -333,7 +324,6 @@ def _append(table: Table, change: Change) -> None:
 
 
 def _begin(table: Table, change: Change) -> tuple[Transaction, list[DataFile], Deletes | None]:
-    """A transaction that adapts the table to the run, and the data files and deletes of its snapshot."""
     transaction = table.transaction()
     if not _has_runs(table):
         _take_over(transaction, table, change.run, change.schema)
@@ -357,7 +347,7 @@ def catalog_of(settings: ExportSettings) -> Catalog:
 
 
 def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
-    """The catalog `name` with these pyiceberg properties. It stays open for later runs. Raises DestinationError."""
+    """Opens a catalog with these pyiceberg properties. It stays open for later runs. Raises DestinationError."""
     where = properties.get("uri") or properties.get("type") or name
     with iceberg_errors(f"the catalog {where}"):
         return _catalog(name, frozenset(properties.items()))
@@ -369,10 +359,10 @@ def _catalog(name: str, properties: frozenset[tuple[str, str]]) -> Catalog:
 
 
 def offsets_of(table: Table) -> Mapping[int, int]:
-    """The next offsets to export, by partition, according to the newest snapshot of an export in the table's history.
+    """Returns the next offsets to export, by partition, from the newest export snapshot in the table's history.
 
-    If maintenance has expired that snapshot, the offsets come from the table's properties. There are none before the
-    first run, or after a rollback of the table to before that run.
+    If maintenance has expired that snapshot, they come from the table's properties. Before the first run, or after a
+    rollback to that state, there are none.
     """
     remembered = table.properties.get(OFFSETS, "{}")
     snapshot = table.current_snapshot()
@@ -388,7 +378,7 @@ def offsets_of(table: Table) -> Mapping[int, int]:
 
 
 def offsets_summary(table: Table) -> dict[str, str]:
-    """The summary of a snapshot that changes no rows, with unchanged offsets."""
+    """Returns the summary for a snapshot that changes no rows, so that the offsets stay the same."""
     return {OFFSETS: json.dumps(dict(offsets_of(table)))}
 
 
@@ -397,31 +387,30 @@ def _offsets(text: str) -> Mapping[int, int]:
 
 
 def in_summary(snapshot: Snapshot | None, name: str) -> str | None:
-    """A property in the summary of a snapshot, or None if there is none."""
+    """Returns a property from a snapshot's summary, or None."""
     return None if snapshot is None or snapshot.summary is None else snapshot.summary.get(name)
 
 
 def snapshot_of(table: Table, token: str) -> int | None:
-    """The id of the snapshot of the run with this token, or None if the table does not have it."""
+    """Returns the id of the snapshot that the run with this token added, or None if the table does not contain it."""
     found = (each.snapshot_id for each in table.snapshots() if in_summary(each, TOKEN) == token)
     return next(found, None)
 
 
 def files_of(table: Table, token: str) -> set[str]:
-    """The data and delete files of the run with this token that any remaining snapshot contains.
+    """Returns the run's data and delete files that any remaining snapshot contains, relative to the run's folder.
 
-    The names are relative to the run's folder. A later snapshot may contain the files after the run's snapshot has
-    expired.
+    They may be in later snapshots even if the run's own has expired.
     """
     if not any(snapshot.manifests(table.io) for snapshot in table.snapshots()):
-        return set()  # every run was empty, and pyiceberg fails to list no files
+        return set()  # every run was empty, and pyiceberg fails if there are no files to list
     paths = table.inspect.all_files().column("file_path")
     own = paths.filter(pc.match_substring(paths, f"/{token}/")).to_pylist()
     return {path.partition(f"/{token}/")[2] for path in own}
 
 
 def destination_of(table: Table) -> Destination:
-    """The destination for the table's files. Raises DestinationError if they are not in a bucket or folder."""
+    """Returns the destination for the table's files. Raises DestinationError if they are not in a bucket or folder."""
     location = table.location()
     kind = KINDS.get(urlsplit(location).scheme or DIRECTORY.scheme)
     if kind is None or not kind.takes_exports:
@@ -435,10 +424,10 @@ def destination_of(table: Table) -> Destination:
 
 
 def catalog_properties(to: str, given: Mapping[str, str]) -> dict[str, str]:
-    """pyiceberg's properties for the catalog: the given ones, and those derived from `to`, the warehouse's URL.
+    """Returns the pyiceberg properties of the catalog: the given ones, and those derived from the warehouse URL `to`.
 
-    If no catalog is given, a warehouse in a folder gets one in SQLite, the file `catalog.db` in that folder. Raises
-    PipelineError if no catalog is given for a warehouse in a bucket.
+    If no catalog is given, a warehouse in a folder gets an SQLite catalog in its file `catalog.db`, and PipelineError
+    is raised for a warehouse in a bucket.
     """
     if not to:
         return dict(given)
@@ -448,8 +437,7 @@ def catalog_properties(to: str, given: Mapping[str, str]) -> dict[str, str]:
         return properties
     if destination.own_catalog is None:
         raise PipelineError(
-            "an Iceberg table in a bucket needs a catalog: name one with --catalog-uri, a REST "
-            "catalog's URL or sqlite:////PATH"
+            "an Iceberg table in a bucket needs a catalog: specify one with --catalog-uri, as a REST catalog's URL or sqlite:////PATH"
         )
     destination.check()
     return {**properties, "uri": destination.own_catalog}

@@ -1,4 +1,4 @@
-"""The work of one task, which reads its slices from the bucket, makes rows, and writes Parquet files."""
+"""The work of a task: reads its slices from the bucket, makes rows, and writes Parquet files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -34,9 +34,8 @@ ON_ERROR: Final = (FAIL, NULL, QUARANTINE)
 class TaskSettings:
     """The settings that all tasks of a run share; can be pickled.
 
-    `store` and `destination` are URLs. `aside` is the place for records that do not match their schema, and
-    `tombstones`, if given, the place for records without a value. `damage` has the data that may be left out if it
-    cannot be read.
+    `store` and `destination` are URLs. Records that do not match their schema go to `aside`, and those without a value
+    to `tombstones`, if given. Data listed in `damage` may be left out if it cannot be read.
     """
 
     store: str
@@ -53,10 +52,7 @@ class TaskSettings:
 
 @dataclass(slots=True)
 class TaskResult:
-    """The files that a task wrote, and the offsets that it left out because they cannot be read.
-
-    `misfits` counts the records that did not match their schema.
-    """
+    """The files that a task wrote, the offsets it could not read, and the number of records that were misfits."""
 
     files: list[ExportedFile] = field(default_factory=list)
     misfits: int = 0
@@ -64,7 +60,7 @@ class TaskResult:
 
 
 def run_task(settings: TaskSettings, task: Task, attempt: int) -> TaskResult:
-    """Exports the slices of a task. Each attempt has a separate folder, so that concurrent attempts do not collide.
+    """Exports the slices of a task. Each attempt writes to its own folder, so that concurrent ones do not collide.
 
     Raises UndecodableRecordError, DestinationError, and the errors of `load_blocks`.
     """
@@ -132,7 +128,7 @@ def _records(settings: TaskSettings, part: Slice, skip: Skip) -> Iterator[Record
 
 
 def _skip(settings: TaskSettings, part: Slice, result: TaskResult, lost: Lost) -> None:
-    """Records offsets that are left out. Raises an error of the same class if the damage to them is not confirmed."""
+    """Records unreadable offsets. Raises an error like `lost.error` if their damage is not confirmed."""
     first = max(lost.first_offset, part.first_offset)
     end = min(lost.end_offset, part.end_offset)
     if first >= end:
@@ -142,7 +138,7 @@ def _skip(settings: TaskSettings, part: Slice, result: TaskResult, lost: Lost) -
     kind = None if damage is None else damage.kind_of(*where)
     if kind is None:
         start = (
-            "the given report does not have this damage:" if damage else "if it is lost for good,"
+            "the given report does not list this damage:" if damage else "if it is lost for good,"
         )
         raise type(lost.error)(
             f"{lost.error}; {start} run `lacuna verify` with --json, and export the remaining records by passing its "

@@ -1,7 +1,7 @@
-"""Makes the snapshots of several tables visible together, and keeps the table of complete cuts.
+"""Makes the snapshots of several tables visible together, and maintains the table of complete cuts.
 
-A REST catalog can commit several tables in one step. Other catalogs commit them one after another; their readers take
-the snapshots of the newest complete cut from the table of cuts, which is written last.
+A REST catalog can commit several tables in one step. With other catalogs, they are committed one after another, and the
+table of cuts last; readers look up the snapshots of the newest complete cut there.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ from lacuna.pipeline.export.tables import (
 
 _PATH: Final = "transactions/commit"
 _COMMIT_TOGETHER: Final = Endpoint(http_method=HttpMethod.POST, path=f"/v1/{{prefix}}/{_PATH}")
-#: The answers of a catalog that has no such transactions, whatever it says in its configuration.
+#: The statuses with which a catalog shows that it has no multi-table transactions, whatever its configuration says.
 _CANNOT: Final = frozenset(
     {
         HTTPStatus.BAD_REQUEST,
@@ -60,14 +60,14 @@ _Result = TypeVar("_Result")
 
 
 class _CannotCommitTogether(Exception):
-    """The catalog has no transactions over several tables. Nothing was committed."""
+    """The catalog has no multi-table transactions. Nothing was committed."""
 
 
 def commit_all(changes: Mapping[str, Change]) -> dict[str, Committed]:
-    """Commits the changes, and returns by topic either the table or the error of its commit.
+    """Commits the changes, and returns, by topic, the table or the error of its commit.
 
-    The changes are committed together if the catalog supports that, and otherwise one after another. In the latter
-    case, slow work is done before the first commit.
+    They are committed together if the catalog supports that. Otherwise, they are committed one after another, after
+    slow work for all of them has been done.
     """
     catalogs = [change.into.catalog for change in changes.values()]
     catalog = catalogs[0] if len(catalogs) > 1 else None
@@ -95,7 +95,7 @@ def _outcome(step: Callable[[], _Result]) -> _Result | PipelineError:
 
 
 def _commit_together(catalog: RestCatalog, changes: Mapping[str, Change]) -> dict[str, Committed]:
-    """Repeats the commit until all tables have their snapshots, leaving out tables that cannot get theirs."""
+    """Repeats the commit until all tables have their snapshots, except tables for which that is impossible."""
     found: dict[str, Committed] = {}
     is_unknown = False
     for number in range(ATTEMPTS + 1):
@@ -125,7 +125,7 @@ def _commit_together(catalog: RestCatalog, changes: Mapping[str, Change]) -> dic
 
 
 class _Staged(Exception):
-    """The commit that pyiceberg was about to send."""
+    """Carries the commit that pyiceberg was about to send."""
 
     def __init__(self, request: CommitTableRequest) -> None:
         super().__init__()
@@ -133,10 +133,10 @@ class _Staged(Exception):
 
 
 class _Staging:
-    """Stands in for the catalog of a table whose commit has not been sent yet."""
+    """Stands in for a table's catalog, and intercepts the commit."""
 
     def supports_server_side_planning(self) -> bool:
-        """False, because the table's files are found through its manifests, as in other catalogs."""
+        """Returns False, because the table's files are found through its manifests, as in other catalogs."""
         return False
 
     def commit_table(
@@ -176,7 +176,7 @@ def _post(catalog: RestCatalog, requests_: Iterable[CommitTableRequest]) -> None
         raise CommitStateUnknownException(str(error)) from error
     if response.ok:
         return
-    what = f"the catalog answered {response.status_code}: {response.text[:200]}"
+    what = f"the catalog returned {response.status_code}: {response.text[:200]}"
     if response.status_code == HTTPStatus.CONFLICT:
         raise CommitFailedException(what)
     if response.status_code in _CANNOT:
@@ -205,25 +205,25 @@ _PROPERTIES: Final = {
     "write.metadata.previous-versions-max": "10",
 }
 _STATES: Final = "lacuna.states"
-#: The files of the table after which they are written again as one.
+#: The number of files in the table from which on they are rewritten as one.
 _MOST_FILES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class CutsTable:
-    """The table of complete cuts in a namespace, and the names of the topics' tables."""
+    """The table of complete cuts in a namespace. Also knows the names of the topics' tables."""
 
     catalog: Catalog
     settings: ExportSettings
 
     @classmethod
     def of(cls, settings: ExportSettings) -> Self:
-        """The table of cuts next to the tables of an export. Raises DestinationError, PipelineError."""
+        """Returns the table of cuts next to the tables of an export. Raises DestinationError, PipelineError."""
         return cls(catalog_of(settings), settings)
 
     @classmethod
     def with_newest(cls, settings: ExportSettings) -> tuple[Self, Mapping[str, int]]:
-        """The table of cuts, and the snapshots in its newest cut by table. Raises DestinationError, PipelineError."""
+        """Also returns the snapshots in the newest cut, by table. Raises DestinationError, PipelineError."""
         cuts = cls.of(settings)
         found = cuts._read(newest=True)
         return cuts, found[-1].states if found else {}
@@ -261,7 +261,7 @@ class CutsTable:
         until_committed(f"the table {self.name}", find, attempt)
 
     def complete(self) -> list[CompleteCut]:
-        """The complete cuts, oldest first, with their states by table name. Raises DestinationError."""
+        """Returns the complete cuts, oldest first, with their states by table name. Raises DestinationError."""
         return self._read(newest=False)
 
     def _read(self, *, newest: bool) -> list[CompleteCut]:
@@ -282,7 +282,7 @@ class CutsTable:
         ]
 
     def readable(self, cut: CompleteCut) -> set[str]:
-        """The tables of a cut that still have the cut's snapshot. Raises DestinationError."""
+        """Returns the tables that still have the cut's snapshot. Raises DestinationError."""
         found = set()
         for name, state in cut.states.items():
             with suppress(NoSuchTableError):
@@ -302,14 +302,14 @@ class CutsTable:
                 )
         if "lacuna.cuts" not in table.properties:
             raise DestinationError(
-                f"the table {self.name} is not a table of cuts: choose another --namespace, or another table for the "
-                f"topic {CUTS} with --table"
+                f"the table {self.name} is not a table of cuts: choose a different --namespace, or a different "
+                f"table for the topic {CUTS} with --table"
             )
         return table
 
 
 def _add(table: Table, rows: pa.Table, summary: Mapping[str, str]) -> None:
-    """Adds rows. Once the table has many files, overwrites it with its newest cuts and these rows."""
+    """Adds rows. If the table has many files, overwrites it with its newest cuts and these rows."""
     with table.transaction() as transaction:
         if int(in_summary(table.current_snapshot(), "total-data-files") or 0) < _MOST_FILES:
             transaction.append(rows, snapshot_properties=dict(summary))

@@ -1,8 +1,8 @@
-"""Keeps one row of each key in an Iceberg table (`--upsert`): the newest one, unless that was a tombstone.
+"""Keeps only the newest row of each key in an Iceberg table, or none after a tombstone (`--upsert`).
 
-In one snapshot, a run adds its rows unchanged, and position deletes for the rows that they replace. Position deletes
-are small files that readers apply; maintenance rewrites data files without the deleted rows. To find the rows that a
-run replaces, the table's columns `partition`, `offset` and the key are read in parts of bounded size.
+A run adds its rows unchanged and, in the same snapshot, position deletes for the rows that they replace. Position
+deletes are small files that readers apply; maintenance rewrites data files without the deleted rows. To find replaced
+rows, the table's columns `partition`, `offset` and the key are read in parts of bounded size.
 """
 
 import uuid
@@ -48,23 +48,23 @@ _SCHEMA: Final = pa.schema(
         pa.field("pos", pa.int64(), False, {"PARQUET:field_id": "2147483545"}),
     ]
 )
-#: Bounds of the rows with keys that are in memory together, of the run and again of the table: bytes, and rows.
+#: The maximum bytes and number of rows with keys in memory at a time, once for the run and once for the table.
 _KEY_BYTES: Final = 64 << 20
 _KEY_ROWS: Final = 1 << 20
-#: The pieces of such rows that are joined at the latest.
+#: The number of parts of such rows after which they are joined.
 _PIECES: Final = 128
-#: The manifests of delete files that are written again as one.
+#: The number of manifests of delete files from which on they are rewritten as one.
 _MOST_MANIFESTS: Final = 20
-#: The offsets of the newest records by partition: keys, and the offset of each.
+#: By partition: keys, and the offset of the newest record of each.
 _Newest = Mapping[int, tuple[pa.Array, pa.Array]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upserts:
-    """The rows that a run replaces by key: the files with its rows and its tombstones, and the column of the key.
+    """The rows that a run replaces by key. `rows` and `tombstones` are its files, and `key` is the column of the key.
 
-    `folder` receives the position deletes. `found` has the position deletes that were written, by the table's snapshot
-    and partitioning to which they apply.
+    Position deletes are written to `folder`. `found` contains those that were written, by the snapshot and partitioning
+    of the table to which they apply.
     """
 
     key: str
@@ -77,8 +77,8 @@ class Upserts:
     def deletes(self, table: Table, metadata: TableMetadata, rows: Sequence[DataFile]) -> "Deletes":
         """Writes position deletes for all rows that the run replaces, in the table and among its own rows.
 
-        `rows` are the entries for the run's files. Writes nothing if these deletes were found before. Raises
-        DestinationError, OSError.
+        `rows` are the entries for the run's files. Deletes that were found before are reused. Raises DestinationError,
+        OSError.
         """
         state = (metadata.current_snapshot_id, metadata.default_spec_id)
         if state not in self.found:
@@ -100,7 +100,7 @@ class Upserts:
         return found
 
     def _newest(self, io: FileIO) -> Iterator[_Newest]:
-        """The newest record of the run for each key, in parts of bounded size. A key may be in several parts."""
+        """Yields the run's newest record of each key, in parts of bounded size. A key may occur in several parts."""
         waiting = list[pa.Table]()
         for path in (*self.rows, *self.tombstones):
             for rows in self._rows(io, path):
@@ -119,7 +119,6 @@ class Upserts:
         return newest.rename_columns({"offset_max": "offset"}).select(self._columns)
 
     def _replaced(self, io: FileIO, file: DataFile, newest: _Newest) -> pa.Array:
-        """The positions in a file of the rows for whose key there is a newer record."""
         found, begin = [pa.array([], pa.int64())], 0
         for rows in self._rows(io, file.file_path):
             partitions, offsets_here = (
@@ -141,10 +140,7 @@ class Upserts:
         return pa.concat_arrays(found)
 
     def _rows(self, io: FileIO, path: str) -> Iterator[pa.Table]:
-        """The rows of a file in tables of bounded size.
-
-        The tables are not small, since each lookup indexes all keys again.
-        """
+        """Yields a file's rows in tables of bounded size, but not small ones: each lookup indexes all keys again."""
         with io.new_input(path).open() as source:
             file = pq.ParquetFile(source)
             waiting = list[pa.Table]()
@@ -182,7 +178,7 @@ def _by_partition(rows: pa.Table, key: str) -> _Newest:
 
 
 def _partitions(file: DataFile, metadata: TableMetadata) -> range:
-    """The topic's partitions whose rows a file may contain, according to its statistics."""
+    """Returns the topic's partitions that a file may contain rows of, according to its statistics."""
     column = metadata.schema().find_field("partition")
     lower, upper = (
         (each or {}).get(column.field_id) for each in (file.lower_bounds, file.upper_bounds)
@@ -194,22 +190,22 @@ def _partitions(file: DataFile, metadata: TableMetadata) -> range:
 
 @dataclass(slots=True)
 class Deletes:
-    """The delete files of the next snapshot: those in the current snapshot's manifests except `removed`, and `added`.
+    """The delete files of the next snapshot: those in the current one's manifests, except `removed`, and those in
+    `added`.
 
-    `removed` maps the paths of delete files, and `added` the paths of data files.
-
-    A data file has at most one file of position deletes that applies to it alone, as some readers require.
+    `removed` is indexed by the paths of delete files, and `added` by the paths of data files. A data file has only one
+    file of position deletes of its own, as some readers require.
     """
 
     manifests: list[tuple[ManifestFile, list[ManifestEntry]]] = field(default_factory=list)
     added: dict[str, DataFile] = field(default_factory=dict)
     removed: dict[str, DataFile] = field(default_factory=dict)
-    #: The files of position deletes that stay and are about one data file alone, by its path.
+    #: The files of position deletes that stay and apply to a single data file, by its path.
     _about_one: dict[str, list[DataFile]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: Table, snapshot_id: int | None = None) -> "Deletes":
-        """The delete files of the current snapshot, or of the given one. All of them stay."""
+        """Returns the delete files of the current snapshot, or of the given one, with nothing added or removed."""
         snapshot = (
             table.current_snapshot() if snapshot_id is None else table.snapshot_by_id(snapshot_id)
         )
@@ -229,7 +225,6 @@ class Deletes:
         return [file.file_path for file in files]
 
     def left(self, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-        """The manifest entries whose files stay."""
         return [entry for entry in entries if entry.data_file.file_path not in self.removed]
 
     def add(
@@ -251,7 +246,7 @@ class Deletes:
         self.added[file.file_path] = _write(table, destination, name, file, positions)
 
     def drop(self, file: DataFile) -> None:
-        """Leaves out the deletes that apply to this data file alone."""
+        """Removes the deletes that apply only to this data file."""
         self.removed |= {each.file_path: each for each in self._about_one.pop(file.file_path, ())}
         self.added.pop(file.file_path, None)
 
@@ -261,7 +256,7 @@ class Deletes:
 
 
 def _subject_of(delete_file: DataFile) -> str | None:
-    """The path of the data file to which position deletes apply, or None if they may apply to several files."""
+    """Returns the path of the data file to which position deletes apply, or None if there may be several."""
     lower, upper = (
         (each or {}).get(_PATH_ID) for each in (delete_file.lower_bounds, delete_file.upper_bounds)
     )
@@ -269,7 +264,7 @@ def _subject_of(delete_file: DataFile) -> str | None:
 
 
 def positions_in(io: FileIO, file: DataFile, delete_files: Iterable[DataFile]) -> pa.Array:
-    """The positions of the rows of a data file that are listed in files of position deletes, each once."""
+    """Returns the distinct positions in a data file that are listed in files of position deletes."""
     found = [pa.array([], pa.int64())]
     for each in delete_files:
         with io.new_input(each.file_path).open() as source:
@@ -303,13 +298,13 @@ def _write(
 
 
 def can_apply(delete_file: DataFile) -> bool:
-    """Whether a file has position deletes in Parquet. Other deletes are left to the tools that wrote them."""
+    """Whether a file contains position deletes in Parquet. Other deletes are left to the tools that wrote them."""
     is_position = delete_file.content == DataFileContent.POSITION_DELETES
     return is_position and delete_file.file_format == FileFormat.PARQUET
 
 
 def without_deleted(rows: pa.Table, begin: int, deleted: pa.Array) -> pa.Table:
-    """The given rows of a file, without the deleted ones. The first row is at position `begin`."""
+    """Returns rows of a file, the first of which is at position `begin`, without the deleted ones."""
     if not len(deleted) or not rows.num_rows:
         return rows
     ones = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
@@ -317,7 +312,7 @@ def without_deleted(rows: pa.Table, begin: int, deleted: pa.Array) -> pa.Table:
     return rows.filter(pc.invert(pc.is_in(positions, value_set=deleted)))
 
 
-# pyiceberg writes no delete files yet, so its snapshots are given a manifest of them.
+# pyiceberg does not write delete files yet, so their manifests are added to its snapshots here.
 
 
 class _DeleteManifestWriter(ManifestWriterV2):
@@ -330,10 +325,7 @@ class _DeleteManifestWriter(ManifestWriterV2):
 
 
 def _delete_manifests(producer: "_SnapshotProducer[Any]", deletes: Deletes) -> list[ManifestFile]:
-    """The manifests of delete files: new ones, and earlier ones whose files all stay.
-
-    If there are many of these, all manifests are written anew.
-    """
+    """Returns the manifests of delete files: new ones, and unchanged earlier ones, which are rewritten if many."""
     found = [
         manifest
         for manifest, entries in deletes.manifests
@@ -380,8 +372,6 @@ def _delete_manifests(producer: "_SnapshotProducer[Any]", deletes: Deletes) -> l
 
 
 class _WithDeletes(_SnapshotProducer[_U]):
-    """A snapshot whose delete files are `deletes`."""
-
     deletes: Deletes
 
     def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:

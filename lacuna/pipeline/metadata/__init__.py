@@ -1,4 +1,4 @@
-"""The metadata that a reader of logs needs, from the control plane or a snapshot in the bucket."""
+"""The metadata that a reader of logs needs, from the control plane or from a snapshot in the bucket."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
@@ -21,43 +21,41 @@ class MetadataSource(Protocol):
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id, which object keys begin with."""
+        """The cluster's id, with which object keys begin."""
         ...
 
     @property
     def whose(self) -> str:
-        """A suffix for the error "there is no topic" if ACLs may hide some topics."""
+        """The end of the error for a missing topic, if ACLs may hide topics."""
         ...
 
     def topics(self) -> Mapping[str, Topic]:
-        """The topics by name, as they are now."""
+        """Returns the current topics by name."""
         ...
 
     def partition_logs(self, keys: Iterable[PartitionKey]) -> list[PartitionLog]:
-        """The logs as they are now, in the order of `keys`. Raises StaleMetadataError if a topic was deleted."""
+        """Returns the current logs, in the order of `keys`. Raises StaleMetadataError if a topic was deleted."""
         ...
 
     def readable_logs(
         self, keys: Iterable[PartitionKey], store_url: str, *, is_committed: bool = True
     ) -> list[PartitionLog]:
-        """The same as `partition_logs`, once the records are in the bucket.
-
-        With `is_committed`, only the records that read_committed readers get need to be in the bucket.
-        """
+        """Returns the logs once their records (with `is_committed`, those for read_committed) are in the bucket."""
         ...
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:
-        """The ends of these partitions for read_committed consumers at a time or, with `is_cut`, in a cut of that time.
+        """Returns where read_committed consumers of these partitions stopped at a time or, with `is_cut`, a cut of that
+        time.
 
-        If that time is unknown, the last known time before it is used. Raises PipelineError if the source has no past
-        cuts.
+        If nothing is known for that exact time, the last known time before it counts. Raises PipelineError if the
+        source has no past cuts.
         """
         ...
 
     def cut(self, keys: Sequence[PartitionKey]) -> Cut:
-        """The largest ends of these partitions that split no transaction. Logs that are read later reach these ends.
+        """Returns the largest ends of these partitions that split no transaction. Logs that are read later reach them.
 
-        Raises PipelineError if there are more partitions than one cut can have.
+        Raises PipelineError if there are too many partitions for one cut.
         """
         ...
 
@@ -67,7 +65,7 @@ class MetadataSource(Protocol):
 
 
 def open_metadata(location: ClusterLocation, kind: str = CONTROL) -> MetadataSource:
-    """Opens the control plane (`kind` "control") or the newest metadata snapshot ("bucket") as a source of metadata.
+    """Opens the control plane ("control") or the newest metadata snapshot ("bucket") as a source of metadata.
 
     Raises PipelineError, ControlPlaneUnavailable.
     """
@@ -81,10 +79,7 @@ def open_metadata(location: ClusterLocation, kind: str = CONTROL) -> MetadataSou
 
 
 def open_checked(location: ClusterLocation, kind: str) -> MetadataSource:
-    """The same as `open_metadata`, after checking that the store belongs to the cluster.
-
-    It also raises the errors of `check_store`.
-    """
+    """Calls `open_metadata` and `check_store`, whose errors it raises."""
     metadata = open_metadata(location, kind)
     try:
         check_store(location.store, metadata.cluster_id)

@@ -3,7 +3,7 @@
     part     partitions back to back: each a PartitionDelta with all extents, as a zstd frame
     index    magic 8, CRC-32C u32 of the rest, MetadataIndex as a zstd frame
 
-The index has a checksum for each partition in a part, which detects damage.
+To detect damage, the index contains a checksum for each partition in a part.
 """
 
 import struct
@@ -30,7 +30,7 @@ _CRC: Final = struct.Struct(">I")
 
 
 def encode_partition(log: PartitionLog) -> bytes:
-    """One partition as a compressed PartitionDelta."""
+    """Returns a partition as a compressed PartitionDelta."""
     delta = PartitionDelta(
         partition=TopicPartition(topic_id=log.topic_id, partition=log.partition),
         version=log.version,
@@ -48,7 +48,7 @@ def encode_partition(log: PartitionLog) -> bytes:
 
 
 def stored_partition(log: PartitionLog, part: int, position: int, data: bytes) -> StoredPartition:
-    """The index entry of a partition. `data` is its encoding, at byte `position` of the part with number `part`."""
+    """Returns the index entry of a partition that is encoded as `data`, at byte `position` of part number `part`."""
     return StoredPartition(
         partition=TopicPartition(topic_id=log.topic_id, partition=log.partition),
         part=part,
@@ -59,7 +59,7 @@ def stored_partition(log: PartitionLog, part: int, position: int, data: bytes) -
 
 
 def decode_partition(key: str, topic: str, stored: StoredPartition, data: bytes) -> PartitionLog:
-    """Decodes a partition of the topic named `topic`. `key` names the part, for errors. Raises DamagedDataError."""
+    """Decodes a partition of the topic named `topic`. Raises DamagedDataError, which names the part `key`."""
     if crc32c(data) != stored.crc:
         raise _damaged(key, stored.position, len(data), "the checksum does not match")
     raw = decompress(Codec.ZSTD, data, MAX_PARTITION_BYTES)
@@ -86,13 +86,11 @@ def encode_index(index: MetadataIndex) -> bytes:
 
 
 def decode_index(key: str, data: bytes) -> MetadataIndex:
-    """Decodes an index from its object. `key` names the object, for errors. Raises DamagedDataError."""
+    """Decodes an index. Raises DamagedDataError, which names the object `key`."""
     start = len(_MAGIC) + _CRC.size
     body = data[start:]
     if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : start] != _CRC.pack(crc32c(body)):
-        raise _damaged(
-            key, 0, len(data), "it is not an index of metadata, or its checksum is wrong"
-        )
+        raise _damaged(key, 0, len(data), "it is not a metadata index, or its checksum is wrong")
     try:
         raw = decompress(Codec.ZSTD, body, MAX_INDEX_BYTES)
         return MetadataIndex.FromString(raw)
@@ -103,5 +101,5 @@ def decode_index(key: str, data: bytes) -> MetadataIndex:
 def _damaged(key: str, position: int, size: int, reason: str) -> DamagedDataError:
     return DamagedDataError(
         f"object {key!r}, {size} bytes at position {position}: {reason}; publish a new snapshot with "
-        "`lacuna metadata publish`, or ask the control plane (metadata=control)"
+        "`lacuna metadata publish`, or use the control plane (metadata=control)"
     )

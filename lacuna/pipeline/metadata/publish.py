@@ -1,4 +1,4 @@
-"""Writes a metadata snapshot to the bucket, and pins its objects for as long as it is valid."""
+"""Writes a metadata snapshot to the bucket, and pins what it refers to for as long as it is valid."""
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -29,7 +29,7 @@ _PARTITIONS_AT_ONCE: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A published snapshot: its numbers of partitions and bytes, and the number of expired snapshots `removed`."""
+    """A published snapshot: its number of partitions and its size, and how many expired snapshots were `removed`."""
 
     name: MetadataName
     partitions: int
@@ -38,7 +38,7 @@ class Published:
 
 
 class _Parts:
-    """Collects encoded partitions and writes them as parts of about PART_BYTES."""
+    """Collects encoded partitions, and writes them as parts of about PART_BYTES."""
 
     def __init__(self, store: ObjectStore, cluster_id: str, name: MetadataName) -> None:
         self.bytes_written = 0
@@ -68,10 +68,11 @@ class _Parts:
 def publish_metadata(
     control: JobClient, store: ObjectStore, *, keep_ms: int, now_ms: int
 ) -> Published:
-    """Publishes a snapshot of all topics, valid for `keep_ms`. Nothing that it refers to is collected during that time.
+    """Publishes a snapshot of all topics, and deletes expired ones.
 
-    The snapshot refers only to the bucket, so hot segments are copied there. Also deletes expired snapshots. A topic
-    that is deleted in the meantime is omitted. Raises the errors of `with_copies`, `control` and `store`.
+    For `keep_ms`, the snapshot is valid, and nothing that it refers to is collected. It refers only to the bucket, so
+    hot segments are copied there. Topics that are deleted in the meantime are omitted. Raises the errors of
+    `with_copies`, `control` and `store`.
     """
     cluster_id = control.cluster_id
     # The pin precedes the metadata, so that it protects everything that is read.
@@ -103,7 +104,7 @@ def publish_metadata(
 
 
 def _cut(control: JobClient, topics: Collection[Topic]) -> Mapping[PartitionKey, int]:
-    """The cut of all topics, or nothing if they have too many partitions for one cut."""
+    """Returns a cut of all topics, or nothing if they have too many partitions for one cut."""
     keys = [(each.topic_id, number) for each in topics for number in range(each.partition_count)]
     if len(keys) > MOST_AT_ONCE:
         return {}
@@ -121,13 +122,13 @@ def _logs(
     for start in range(0, count, _PARTITIONS_AT_ONCE):
         some = keys[start : start + _PARTITIONS_AT_ONCE]
         logs = with_copies(control, put, partial(control.partition_logs, some), hot_named_in)
-        # Read after the logs. A last stable offset that has not moved since is that of the log.
+        # Read after the logs: if a last stable offset has not moved since then, it is the one in the log.
         for log, history in zip(logs, control.histories(some), strict=True):
             yield replace(log, history=history, cut=cut.get(log.key))
 
 
 def _remove_old(store: ObjectStore, cluster_id: str, now_ms: int) -> int:
-    """Deletes expired snapshots, including unfinished ones, indexes first. Returns the number of indexes deleted."""
+    """Deletes expired snapshots, even unfinished ones, starting with indexes. Returns the number of indexes deleted."""
     old: list[tuple[bool, str]] = []
     removed = 0
     for key, name, is_index in snapshot_objects(store, cluster_id):

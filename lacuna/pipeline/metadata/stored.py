@@ -1,4 +1,4 @@
-"""Metadata from the newest valid snapshot in the bucket, so that a reader needs no server."""
+"""Reads metadata from the newest valid snapshot in the bucket, without a server."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -28,9 +28,9 @@ from lacuna.pipeline.stores import check_store, shared_store
 
 
 class StoredMetadata:
-    """A MetadataSource that reads snapshots. Each call looks for a newer snapshot, so that a stream makes progress.
+    """A MetadataSource that reads snapshots. Every call looks for a newer one, so that streams make progress.
 
-    The constructor and the calls raise PipelineError if there is no valid snapshot.
+    The constructor and all calls raise PipelineError if there is no valid snapshot.
     """
 
     whose = ""
@@ -61,14 +61,14 @@ class StoredMetadata:
         *,
         is_committed: bool = True,  # noqa: ARG002
     ) -> list[PartitionLog]:
-        """The same as `partition_logs`, since everything that a snapshot refers to is in the bucket."""
+        """Equivalent to `partition_logs`, since everything that a snapshot refers to is in the bucket."""
         return self.partition_logs(keys)
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:
         if is_cut:
             raise PipelineError(
-                "a metadata snapshot has only the cut at its own time, not at a past time: ask the control plane "
-                "(metadata=control), or leave out the time or the cut"
+                "a metadata snapshot contains only the cut of its own time, not of a past time: use the "
+                "control plane (metadata=control), or omit the time or the cut"
             )
         logs = self.partition_logs(keys)
         histories = [log.history for log in logs if log.history is not None]
@@ -87,13 +87,13 @@ class StoredMetadata:
         return AsOf(second * 1000, known * 1000, found)
 
     def cut(self, keys: Sequence[PartitionKey]) -> Cut:
-        """The cut of all topics at the time of the snapshot. It may be lower than a cut of these partitions alone."""
+        """Returns a cut of all topics as of the snapshot. It may be lower than a cut of just these partitions."""
         ends: dict[PartitionKey, PartitionCut] = {}
         for log in self.partition_logs(keys):
             if log.cut is None:
                 raise PipelineError(
-                    "the metadata snapshot has no cut, because the cluster had too many partitions for one: ask the "
-                    "control plane (metadata=control)"
+                    "the metadata snapshot contains no cut, because the cluster had too many partitions for one: "
+                    "use the control plane (metadata=control)"
                 )
             ends[log.key] = PartitionCut(
                 end_offset=log.cut, last_stable_offset=log.last_stable_offset
@@ -126,18 +126,18 @@ class StoredMetadata:
     def _newest(
         self, known: MetadataName | None = None, index: MetadataIndex | None = None
     ) -> tuple[MetadataName, MetadataIndex]:
-        """The newest snapshot. Its index is read, unless the snapshot is the `known` one, whose index is `index`.
+        """Returns the newest snapshot and its index, which is not read again if the snapshot is `known`.
 
-        If the newest snapshot has expired, no older one is used instead, because a reader that has seen the newer one
-        would go back in time.
+        If it has expired, no older one is used, because a reader that has seen the newer one would go back in time.
         """
         names = published(self._store, self.cluster_id)
         name = max(names, default=None)
         if name is None or name.valid_until_ms <= self._now_ms():
-            old = "there is none" if name is None else "the last one has expired"
+            what = "there is no metadata snapshot in the bucket"
+            if name is not None:
+                what = "the newest metadata snapshot in the bucket has expired"
             raise PipelineError(
-                f"there is no valid metadata snapshot in the bucket, {old}: publish one with "
-                "`lacuna metadata publish`, or ask the control plane (metadata=control)"
+                f"{what}: publish one with `lacuna metadata publish`, or use the control plane (metadata=control)"
             )
         if index is not None and name == known:
             return name, index
@@ -149,14 +149,14 @@ class StoredMetadata:
 
 
 def published(store: ObjectStore, cluster_id: str) -> list[MetadataName]:
-    """The complete snapshots (those with an index), oldest first."""
+    """Returns the complete snapshots (those with an index), oldest first."""
     return [name for _, name, is_index in snapshot_objects(store, cluster_id) if is_index]
 
 
 def snapshot_objects(
     store: ObjectStore, cluster_id: str
 ) -> Iterator[tuple[str, MetadataName, bool]]:
-    """The key and name of each object of a snapshot, and whether it is the index. Skips objects not named by Lacuna."""
+    """Yields the key and name of each object of a snapshot, and whether it is the index. Other objects are skipped."""
     for info in store.list(metadata_prefix(cluster_id)):
         try:
             _, name, is_index = parse_metadata_key(info.key)

@@ -254,5 +254,5 @@ async def test_what_is_fetched_is_bounded(registry: Registry) -> None:
 
 @pytest.mark.parametrize("url", ["", "localhost:8081", "file:///etc/passwd"])
 def test_an_address_is_checked(url: str) -> None:
-    with pytest.raises(UserError, match="write http://HOST:PORT"):
+    with pytest.raises(UserError, match="specify http://HOST:PORT"):
         Decoding(url, lambda: 0.0)

@@ -222,4 +222,4 @@ def test_what_cannot_be_done_is_one_line_and_code_2(
     address = bucket.location.require_control().address
     done = verify(None, "--no-spark", "--control", address, "--store", f"file://{tmp_path}/empty")
     assert done.returncode == 2
-    assert "give the bucket that belongs to this control plane" in done.stderr
+    assert "specify the bucket that belongs to this control plane" in done.stderr

@@ -188,7 +188,7 @@ def lies() -> dict[str, tuple[str, int, dict[str, object], str]]:
     return {
         "one offset too many": ("produced", 0, {"next_offset": 106}, "offsets"),
         "one offset too few": ("produced", 0, {"base_offset": 101}, "offsets"),
-        "another partition": ("produced", 0, {"partition": 1}, "according to the object, partition 0"),
+        "another partition": ("produced", 0, {"partition": 1}, "these bytes belong to partition 0"),
         "a byte too far": ("produced", 0, {"position": first.position + 1}, "bounds"),
         "a byte too much": ("produced", 0, {"size": first.size + 1}, "bounds"),
         "half a batch": ("produced", 1, {"size": second.size - 10}, "bounds"),
@@ -204,7 +204,7 @@ def lies() -> dict[str, tuple[str, int, dict[str, object], str]]:
         "offsets before its own": ("merged", 0, {"base_offset": 51}, "do not belong"),
         "offsets behind its own": ("merged", 0, {"next_offset": 63}, "do not belong"),
         "a time before its own": ("merged", 0, {"max_timestamp": 999}, "max_timestamp"),
-        "an extent in two": ("merged", 1, {"position": sparse.position}, "shares bytes"),
+        "an extent in two": ("merged", 1, {"position": sparse.position}, "overlaps the previous extent"),
     }  # fmt: skip
 
 

@@ -189,7 +189,7 @@ def test_a_key_with_two_values_where_it_has_one(compacting: Bucket, spark: Spark
     assert {(each.records, each.distinct_keys) for each in counts.values()} == {(6, 3)}
     (finding,) = findings
     assert finding.kind is Kind.KEYS
-    assert "5 records of 3 keys lie below offset 5" in finding.reason
+    assert "5 records with 3 distinct keys are below offset 5" in finding.reason
     assert finding.hits[0].partition == 1
 
 

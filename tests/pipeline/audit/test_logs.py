@@ -84,7 +84,7 @@ WRONG: dict[str, tuple[PartitionLog, Kind, str]] = {
         "offsets 4-9",
     ),
     "a log start that stayed behind when all went": (log_of([], end=10), Kind.LOG_START, "0-9"),
-    "one offset twice": (log_of([(0, 5, 0), (4, 9, 0)]), Kind.OFFSETS, "the same offsets"),
+    "one offset twice": (log_of([(0, 5, 0), (4, 9, 0)]), Kind.OFFSETS, "two extents overlap"),
     "no offsets": (log_of([(0, 5, 0), (5, 5, 0)], end=5), Kind.OFFSETS, "without offsets"),
     "beyond the high watermark": (log_of([(0, 5, 0)], end=4), Kind.OFFSETS, "beyond the high"),
     "below the log start": (

@@ -244,7 +244,7 @@ def test_waste_is_the_worst_of_three() -> None:
 def test_attempts_write_under_numbers_of_their_own() -> None:
     assert first_sequence(8) - first_sequence(7) == 1 << 16
     assert first_sequence(0) > 0
-    with pytest.raises(PipelineError, match="start it again"):
+    with pytest.raises(PipelineError, match="restart it"):
         first_sequence(1 << 32)
 
 
@@ -253,7 +253,7 @@ def test_attempts_write_under_numbers_of_their_own() -> None:
     [
         ({"batch_bytes": 1 << 21}, "choose a size from 1024"),
         ({"segment_bytes": 1}, "or more"),
-        ({"level": 3}, "name it with --codec"),
+        ({"level": 3}, "specify one with --codec"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings: dict[str, int], reason: str) -> None:

@@ -122,7 +122,7 @@ def test_what_no_export_wrote_is_refused(lake: Lake, tmp_path: Path) -> None:
     log = tmp_path / "_lacuna" / f"topic={name}" / "log"
     log.mkdir(parents=True)
     (log / "000000000001.json").write_text("{}")
-    with pytest.raises(DestinationError, match=r"000000000001\.json is not a record of an export"):
+    with pytest.raises(DestinationError, match=r"000000000001\.json is not an export record"):
         lake.export(name)
 
 

@@ -310,7 +310,7 @@ def test_what_one_table_lacks_costs_this_table_only(
     transfers.move(5)
     rest.faults = ["403"]
     refused = transfers.export()
-    assert ["the catalog answered 403" in str(each.error) for each in refused] == [True, True]
+    assert ["the catalog returned 403" in str(each.error) for each in refused] == [True, True]
     commit_all = together.commit_all
 
     def without_file(changes: Any) -> Any:

@@ -87,7 +87,7 @@ def test_what_verify_has_confirmed_is_left_out_and_recorded(
 ) -> None:
     name, key = broken(damage)
     earlier = ConfirmedDamage(lake.cluster.embedded.control.cluster.cluster_id, {})
-    for given, advice in ((None, "if it is lost for good, run"), (earlier, "does not have this")):
+    for given, advice in ((None, "if it is lost for good, run"), (earlier, "does not list this")):
         with pytest.raises(error, match=rf"{key}.*{advice}.*lacuna verify.*--skip-damage"):
             lake.export(name, to=place.url, damage=given)
     confirmed = ConfirmedDamage.of_report(_confirmed(lake.cluster, tmp_path / "report.json"))
@@ -182,10 +182,10 @@ def test_reports_that_do_not_fit(lake: Lake, tmp_path: Path) -> None:
         ConfirmedDamage.of_report(path)
     for text in ("{", "[]", '{"findings": []}'):
         path.write_text(text)
-        with pytest.raises(PipelineError, match="is not a JSON report of `lacuna verify`"):
+        with pytest.raises(PipelineError, match="is not a JSON report from `lacuna verify`"):
             ConfirmedDamage.of_report(path)
     path.write_text('{"cluster_id": "elsewhere", "findings": []}')
-    with pytest.raises(PipelineError, match="a report about the cluster elsewhere"):
+    with pytest.raises(PipelineError, match="report is about cluster elsewhere"):
         lake.export(lake.topic(), to=str(tmp_path), damage=ConfirmedDamage.of_report(path))
 
 

@@ -73,7 +73,7 @@ def test_another_partitioning_or_place(lake: Lake, tmp_path: Path, moto: str) ->
         DestinationError, match="file is not a folder, or is below a file: choose another"
     ):
         lake.export(name, to=str(file))
-    with pytest.raises(DestinationError, match="is not a destination: write a folder"):
+    with pytest.raises(DestinationError, match="is not a destination: specify a folder"):
         lake.export(name, to="ftp://host/path")
     nowhere = re.sub("s3://[^/?]+", "s3://no-such-bucket", moto)
     with pytest.raises(
@@ -113,13 +113,16 @@ MISTAKES = [
     ),
     (("--to", "x", "--on-error", "skip"), "--on-error 'skip' is not known"),
     (("--to", "x", "--partition-by", "week"), "choose one of none, day, hour"),
-    (("--to", "x", "--partition-by", "bucket(4, key)"), "only --format iceberg takes transforms"),
+    (
+        ("--to", "x", "--partition-by", "bucket(4, key)"),
+        "column transforms require --format iceberg",
+    ),
     (("--to", "x", "--format", "iceberg", "--partition-by", "bucket(key)"), "'bucket(16, key)"),
     (("--to", "x", "--flatten"), "--flatten needs a schema"),
     (("--to", "x", "--value-message", "M"), "add --value-schema"),
     (("--to", "x", "--value-schema", "none.json"), "none.json cannot be read"),
     (("--to", "x", "--catalog-uri", "http://h"), "apply only to Iceberg"),
-    (("--to", "s3://b", "--format", "iceberg"), "name one with --catalog-uri"),
+    (("--to", "s3://b", "--format", "iceberg"), "specify one with --catalog-uri"),
     (("--to", "x", "--format", "iceberg", "--catalog", "x"), "write --catalog NAME=VALUE"),
     (("--to", "x", "--watch", "soon"), "--watch"),
     (("--to", "x", "--maintain"), "apply only to Iceberg"),
@@ -129,7 +132,7 @@ MISTAKES = [
         "--confluent-prefix needs a schema",
     ),
     (("--to", "x", "--value-subject", "s"), "needs a registry: add --registry URL"),
-    (("--to", "x", "--registry", "localhost:8081"), "write http://HOST:PORT"),
+    (("--to", "x", "--registry", "localhost:8081"), "specify http://HOST:PORT"),
     (("--to", "x", "--registry", "http://h", "--registry-login", "me"), "use file:PATH"),
 ]
 
@@ -346,10 +349,10 @@ def test_the_table_of_a_topic_with_dots(lake: Lake, tmp_path: Path) -> None:
     catalog = load_catalog("lacuna", uri=f"sqlite:///{tmp_path}/catalog.db")
     assert catalog.load_table("raw.shop_bills").scan().to_arrow().num_rows == 3
     with pytest.raises(
-        DestinationError, match=r"holds the topic shop\.bills: .* --table shop-bills="
+        DestinationError, match=r"contains the topic shop\.bills: .* --table shop-bills="
     ):
         lake.export("shop-bills", **settings, tables={"shop-bills": "shop_bills"})
     other = lake.export("shop-bills", **settings, tables={"shop-bills": "bills"})
     assert other.target == "raw.bills"
-    with pytest.raises(PipelineError, match="where the name has no dot"):
+    with pytest.raises(PipelineError, match="with no dot in the name"):
         lake.export("shop-bills", **settings, tables={"shop-bills": "a.b"})

@@ -127,10 +127,10 @@ def test_a_registry_that_does_not_answer_is_no_bad_record(served: Served) -> Non
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        ({"schema": "{}"}, "answer is not valid"),
-        ({"id": [], "schema": "{}"}, "answer is not valid"),
-        ({"id": 1, "schema": "{}", "references": [{"name": "other"}]}, "answer is not valid"),
-        ({"id": 1, "schema": "{}", "references": 7}, "answer is not valid"),
+        ({"schema": "{}"}, "response is not valid"),
+        ({"id": [], "schema": "{}"}, "response is not valid"),
+        ({"id": 1, "schema": "{}", "references": [{"name": "other"}]}, "response is not valid"),
+        ({"id": 1, "schema": "{}", "references": 7}, "response is not valid"),
         ({"id": 1, "schemaType": "PROTOBUF", "schema": ""}, "imports 'google/protobuf/no.proto'"),
         ({"id": 2, "schemaType": "PROTOBUF", "schema": "", "references": _FOLDER}, "a directory"),
     ],

@@ -256,7 +256,7 @@ def test_any_bytes_are_passed_over_in_bounded_time(noise: bytes, at: int) -> Non
 def test_protobuf_by_source_and_descriptors(tmp_path: Path) -> None:
     source = _HERE / "order.proto"
     with pytest.raises(
-        PipelineError, match=r"several messages: name one \(shop.Line, shop.Order\)"
+        PipelineError, match=r"several messages: specify one \(shop.Line, shop.Order\)"
     ):
         load_schema(source)
     schema = load_schema(source, "shop.Order")
@@ -417,7 +417,7 @@ def test_a_run_that_failed_binds_nobody(lake: Lake, place: Any) -> None:
     added = Layout(value=_json(a={"type": "string"}, b={"type": "integer"}), partition_by="hour")
     with pytest.raises(Exception, match="correct the schema"):
         lake.export(name, to=place.url, layout=added)
-    with pytest.raises(DestinationError, match="has other columns"):
+    with pytest.raises(DestinationError, match="has different columns"):
         lake.export(name, to=place.url, layout=replace(wrong, partition_by="hour"))
     added = Layout(value=_json(a={"type": "string"}, b={"type": "string"}), partition_by="hour")
     assert lake.export(name, to=place.url, layout=added).records == 1

@@ -141,7 +141,7 @@ def test_s3_a_batch_with_a_cut_splits_no_transaction(cluster: Cluster, plan: Pla
     assert sorted(values(cut="transactions")) == [b"held", b"moved", b"moved"]
     assert values(asOf=then) == [b"moved"]
     assert values(asOf=then, cut="transactions") == []
-    with pytest.raises(PipelineError, match="has only the cut at its own time"):
+    with pytest.raises(PipelineError, match="contains only the cut of its own time"):
         values(metadata="bucket", asOf=then, cut="transactions")
     assert values(metadata="bucket") == [b"moved"]
     assert values(metadata="bucket", cut="transactions") == []
@@ -264,7 +264,7 @@ def test_some_columns_alone(cluster: Cluster, load: Load) -> None:
     assert [tuple(row) for row in frame.collect()] == [(0, topic, b"k"), (1, topic, None)]
     assert load(topic, "value binary not null").count() == 2
     for columns, message in {
-        "offset int": "column 'offset' is bigint, but the schema says int",
+        "offset int": "column 'offset' has type bigint, but the schema specifies int",
         "ofset long": "the schema has a column 'ofset', but the source has key, value, topic",
         "headers array<string>": "a column 'headers', .* set includeHeaders=true",
     }.items():

@@ -121,7 +121,7 @@ def test_bounds(
         ),
         (
             {"startingTimestamp": _TIME + 3000, "endingOffsets": '{"bounds":{"0":-1,"1":2}}'},
-            "bounds-1 was requested from offset 3, but ends before it, at 2",
+            "bounds-1 was requested from offset 3, but ends earlier, at 2",
         ),
         ({"subscribe": "bounds,nowhere"}, "there is no topic nowhere"),
         ({"assign": '{"bounds":[0,2]}'}, "there is no partition bounds-2"),

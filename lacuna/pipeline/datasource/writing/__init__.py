@@ -1,4 +1,4 @@
-"""The writing half of the data source: `df.write` and `df.writeStream` with the format `lacuna`."""
+"""Writes DataFrames: `df.write` and `df.writeStream` with the format `lacuna`."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ __all__ = ["batch_writer", "stream_writer"]
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """The writer of one `df.write`. It checks the bucket and the topic immediately.
+    """Returns the writer for a `df.write`, after checking the bucket and the topic.
 
     Raises PipelineError for invalid options, columns or topics, and ControlPlaneUnavailable.
     """
@@ -36,7 +36,7 @@ def stream_writer(
     schema: StructType,
     overwrite: bool,  # noqa: ARG001 - complete mode: every result is added, as by Spark's Kafka sink
 ) -> StreamWriter:
-    """The writer of one micro-batch of `df.writeStream`. Creating it does not contact the control plane or the bucket.
+    """Returns the writer for a micro-batch of `df.writeStream`. Contacts neither the control plane nor the bucket.
 
     Raises PipelineError for invalid options or columns.
     """
@@ -46,7 +46,7 @@ def stream_writer(
 
 
 def _check_target(options: SinkOptions) -> None:
-    """Raises the error with which every task would fail, once and before the tasks start."""
+    """Raises an error that would make every task fail, before any task starts."""
     with JobClient(options.location.require_control()) as control:
         check_store(options.location.store, control.cluster_id)
         if options.topic is not None:

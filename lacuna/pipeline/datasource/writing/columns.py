@@ -1,4 +1,4 @@
-"""Converts Arrow's arrays to the columns of lacuna.logstore.records, without copying their data."""
+"""Converts Arrow arrays to the columns of lacuna.logstore.records, without copying their data."""
 
 from typing import TYPE_CHECKING
 
@@ -15,13 +15,13 @@ _INT32 = 4
 
 
 def binary_column(found: pa.Array) -> BinaryColumn:
-    """The column of a binary array, or of a slice of one."""
+    """Converts a binary array, or a slice of one."""
     _, offsets, data = found.buffers()
     return BinaryColumn(_validity(found), _offsets(offsets, found), data or b"")
 
 
 def header_column(found: pa.Array) -> HeaderColumn | None:
-    """The column of an array of list<struct<key: binary, value: binary>>, or of a slice; None if all are null."""
+    """Converts an array or slice of list<struct<key: binary, value: binary>>. Returns None if all values are null."""
     if found.null_count == len(found):
         return None
     if found.null_count:
@@ -42,7 +42,7 @@ def _offsets(offsets: pa.Buffer | None, found: pa.Array) -> "Buffer":
 
 
 def _validity(found: pa.Array) -> "Buffer | None":
-    """The validity bitmap, whose first bit belongs to the first row, or None if there are no nulls."""
+    """Returns the validity bitmap, whose first bit belongs to the first row, or None if there are no nulls."""
     if not found.null_count:
         return None
     validity = found.buffers()[0]

@@ -1,4 +1,4 @@
-"""The client of the control plane for writes. For a limited time, it repeats commands whose reply was lost."""
+"""A control plane client for writes, which repeats commands for a limited time if their reply is lost."""
 
 import asyncio
 import time
@@ -9,17 +9,14 @@ from lacuna.controlplane.client import ControlPlace, ControlPlaneUnavailable, Se
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.pipeline.control import JobClient
 
-#: How many seconds a call whose reply was lost is repeated, for example while the control plane restarts.
+#: How long, in seconds, a call is repeated if its reply is lost, for example while the control plane restarts.
 RETRY_SECONDS: Final = 60.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
 
 class RetryingJobClient(JobClient):
-    """A JobClient with `ask` and `ask_all`, which may send a command more than once.
-
-    Commands must tolerate repetition.
-    """
+    """A JobClient that may send a command more than once, which the command must tolerate."""
 
     def __init__(self, place: ControlPlace) -> None:
         super().__init__(place, SessionLimits(give_up_after=RETRY_SECONDS))
@@ -27,17 +24,16 @@ class RetryingJobClient(JobClient):
     def ask(self, command: Command) -> Reply:
         """Sends a command and returns its reply.
 
-        Raises ControlPlaneUnavailable if no reply comes within RETRY_SECONDS, and CommandRefused if the command is
-        refused.
+        Raises ControlPlaneUnavailable if no reply arrives within RETRY_SECONDS, and CommandRefused.
         """
         return self.ask_all([command])[0]
 
     def ask_all(
         self, commands: Sequence[Command], retry_seconds: float = RETRY_SECONDS
     ) -> list[Reply]:
-        """Sends commands together, and returns their replies. The commands are executed in order.
+        """Sends commands together, to be executed in order, and returns their replies.
 
-        If a reply is lost, all commands are sent again, for up to `retry_seconds`. Raises the errors of `ask`.
+        If a reply is lost, all of them are sent again, for up to `retry_seconds`. Raises the errors of `ask`.
         """
         deadline = time.monotonic() + retry_seconds
         pause = _FIRST_PAUSE

@@ -1,6 +1,6 @@
 """Encodes rows as record batches of magic 2.
 
-The batches have no producer id and no transactional bit, because their commit names their transaction (docs/adr/0013).
+They have no producer id and no transactional bit, because their commit names the transaction (docs/adr/0013).
 """
 
 from array import array
@@ -23,21 +23,19 @@ from lacuna.pipeline.errors import PipelineError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: The most bytes that the lengths, deltas and attributes of a record take.
+#: The maximum size in bytes of a record's lengths, deltas and attributes.
 _RECORD_OVERHEAD: Final = 36
 _HEADER_OVERHEAD: Final = 10
 
 
 class EncodedBatch(NamedTuple):
-    """An encoded batch; `max_timestamp` is in ms."""
-
     data: bytes
     record_count: int
     max_timestamp: int
 
 
 class Encoder:
-    """Encodes selected rows of `rows` (schema ROWS). `codec` applies to topics that set none (compression.type)."""
+    """Encodes selected rows of `rows` (schema ROWS). `codec` is used for topics without compression.type."""
 
     def __init__(self, rows: pa.RecordBatch, codec: Codec) -> None:
         self._compression = Compression(codec)
@@ -88,7 +86,7 @@ def _describe(batch: bytes) -> EncodedBatch:
 
 
 def row_sizes(rows: pa.RecordBatch) -> "NDArray[np.int64]":
-    """The maximum number of bytes that each row (schema ROWS) takes, uncompressed."""
+    """Returns an upper bound for the uncompressed size in bytes of each row (schema ROWS)."""
     sizes = np.full(rows.num_rows, _RECORD_OVERHEAD, np.int64)
     for name in ("key", "value"):
         sizes += _lengths(rows.column(name))

@@ -1,5 +1,3 @@
-"""The lease of a task attempt, and the ids of the segments that it writes."""
-
 import logging
 import time
 from collections.abc import Callable
@@ -14,18 +12,16 @@ from lacuna.pipeline.datasource.writing.control import RetryingJobClient
 
 log = logging.getLogger("lacuna.pipeline.writing")
 
-#: How many seconds the driver has, after the end of a task, to commit the task's segments; and how long the garbage of
-#: a killed executor stays.
+#: How long, in seconds, the driver has to commit a task's segments after the task ends, and how long the garbage of a
+#: killed executor stays.
 LEASE_SECONDS: Final = 24 * 3600
 
 
 class JobLease:
-    """The lease of one task attempt, opened by the constructor.
+    """The lease of one task attempt. No two attempts share a lease, so no two write segments with the same id.
 
-    No two attempts share a lease, so none share a segment id.
-
-    If the reply to opening it is lost, another lease is opened and the first one expires. `clock` returns monotonic
-    seconds. Raises PipelineError, ControlPlaneUnavailable, CommandRefused.
+    The constructor opens the lease. If the reply is lost, it opens a new one and lets the first expire. `clock` returns
+    monotonic seconds. Raises PipelineError, ControlPlaneUnavailable, CommandRefused.
     """
 
     def __init__(
@@ -53,10 +49,7 @@ class JobLease:
         self._renewed_at = self._clock()
 
     def release(self) -> None:
-        """Ends the lease, so that everything written under it is garbage.
-
-        If that fails, the lease expires by itself.
-        """
+        """Ends the lease, so that everything written under it becomes garbage. If that fails, the lease expires."""
         try:
             self._control.call(Command(release_lease=ReleaseLease(lease_id=self.lease_id)))
         except (ControlPlaneUnavailable, CommandRefused) as error:

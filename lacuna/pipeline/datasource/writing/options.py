@@ -1,5 +1,3 @@
-"""The options of the sink, and the checks on them."""
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -26,11 +24,10 @@ _LONGEST_ID: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """The checked options of a write. They are also sent to tasks, so they contain addresses rather than data folders.
+    """The checked options for writing. They are sent to tasks, so they contain addresses rather than data folders.
 
-    `topic` is the topic of all rows, or None if each row names its own. `codec` applies to topics that do not set one.
-    `transactional_id` and `batch_id` are None if they were not given; a batch write with both is committed only once,
-    however often it is repeated.
+    `topic` is the topic of all rows, or None if each row names its own. `codec` is used for topics that set none. A
+    batch write with both a `transactional_id` and a `batch_id` is committed only once, however often it is repeated.
     """
 
     location: ClusterLocation
@@ -41,12 +38,12 @@ class SinkOptions:
 
 
 def read_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOptions:
-    """Reads and checks the options of a write. The case of option names does not matter. Raises PipelineError."""
+    """Checks the options for a write, whose names are not case-sensitive. Raises PipelineError."""
     options = Options(given)
     options.check_names(_KNOWN, _HINTS)
     for name in ("topic", "transactionalId"):
         if options.text(name) == "":
-            raise OptionError(f"option {name} is empty: give it a value, or leave it out")
+            raise OptionError(f"option {name} is empty: specify a value, or omit the option")
     transactional_id = options.text("transactionalId")
     if transactional_id is not None and len(transactional_id) > _LONGEST_ID:
         raise OptionError(f"option transactionalId: the maximum is {_LONGEST_ID} characters")
@@ -69,7 +66,7 @@ def _batch_id(options: Options, is_streaming: bool) -> int | None:
         )
     if "transactionalId" not in options:
         raise OptionError(
-            "option batchId: batch ids of different writers can be equal; also give a "
-            "transactionalId, a different one for each place in the program that writes"
+            "option batchId: different writers may use equal batch ids, so specify a transactionalId as well: "
+            "a unique one for each place in the program that writes"
         )
     return batch_id

@@ -17,26 +17,25 @@ if TYPE_CHECKING:
 
 #: Rows without a key go to one partition for this many bytes, then to the next (the Java client's batch.size).
 STICKY_BYTES: Final = 16 << 10
-#: How many bytes a row counts for in addition to its value, so that empty rows are spread too.
+#: Bytes added to the size of each row's value, so that empty rows are spread as well.
 _ROW_BYTES: Final = 16
 
 
 class Partitioner:
-    """Assigns slots to rows; `topic` is the topic of all rows, or None if each row names its own.
+    """Assigns slots to rows. `topic` is the topic of all rows, or None if each row names its own.
 
-    `random(n)` returns a whole number from 0 up to n (exclusive). It chooses the first partition for rows without a
-    key.
+    `random(n)` returns an integer in [0, n), and chooses the first partition for rows without a key.
     """
 
     def __init__(self, targets: Targets, topic: str | None, random: Callable[[int], int]) -> None:
         self._targets = targets
         self._topic = topic
         self._random = random
-        #: topic id -> bytes of rows without a key, as if it had begun at partition 0
+        #: topic id -> bytes of rows without a key so far, counted as if they had begun at partition 0
         self._stuck: dict[bytes, int] = {}
 
     def slots(self, rows: pa.RecordBatch) -> "NDArray[np.int32]":
-        """The slot of each row (see `Targets`). Raises PipelineError if a row has no valid topic, partition or key."""
+        """Returns the rows' slots (see `Targets`). Raises PipelineError for an invalid topic, partition or key."""
         if self._topic is not None:
             return self._slots_in(self._targets.of(self._topic), rows)
         topics = rows.column("topic")
@@ -56,7 +55,6 @@ class Partitioner:
         return slots
 
     def _slots_in(self, target: Target, rows: pa.RecordBatch) -> "NDArray[np.int32]":
-        """The slots of rows that all go to the topic `target`."""
         keys, asked = rows.column("key"), rows.column("partition")
         if target.requires_keys and keys.null_count:
             raise PipelineError(
@@ -76,7 +74,6 @@ class Partitioner:
         return partitions + np.int32(target.first_slot)
 
     def _stick(self, target: Target, rows: pa.RecordBatch) -> "NDArray[np.int64]":
-        """The partitions for rows without a key."""
         begun = self._stuck.get(target.topic_id)
         if begun is None:
             begun = self._random(target.partition_count) * STICKY_BYTES
@@ -96,6 +93,6 @@ def _check_asked(target: Target, asked: pa.Array) -> None:
         if not 0 <= partition < target.partition_count:
             raise PipelineError(
                 f"a row names partition {partition} of topic {target.name!r}, which has "
-                f"{target.partition_count}: choose 0 to {target.partition_count - 1}, or leave it "
-                "null"
+                f"{target.partition_count} partitions: choose 0 to {target.partition_count - 1}, or leave "
+                "the column null"
             )

@@ -1,4 +1,4 @@
-"""Writes segments to the bucket, each while the next one is being filled, and describes them to the driver."""
+"""Writes segments to the bucket in the background, and describes them for the driver."""
 
 from array import array
 from collections.abc import Mapping
@@ -17,9 +17,9 @@ from lacuna.pipeline.datasource.writing.topics import Targets
 
 @dataclass(frozen=True, slots=True)
 class WrittenPartition:
-    """The batches of one partition in a segment, stored back to back from byte `position` on.
+    """The batches of one partition in a segment, stored back to back from byte `position`.
 
-    `sizes` (in bytes), `record_counts` and `max_timestamps` (in ms) have one entry per batch.
+    `sizes` (in bytes), `record_counts` and `max_timestamps` (in ms) contain one entry per batch.
     """
 
     topic_id: bytes
@@ -33,7 +33,7 @@ class WrittenPartition:
 
 @dataclass(frozen=True, slots=True)
 class WrittenObject:
-    """A segment under the task's lease that is in the bucket but not committed yet; `object_size` is in bytes."""
+    """An uncommitted segment in the bucket, written under the task's lease. `object_size` is in bytes."""
 
     sequence: int
     object_size: int
@@ -42,7 +42,7 @@ class WrittenObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMessage(WriterCommitMessage):
-    """The work of one task attempt. If it had no rows, it has no lease (0) and no segments.
+    """The work of one task attempt. An attempt without rows has no lease (0) and no segments.
 
     `topics` maps topic ids to names. `query_id` is the id of the streaming query, or None in a batch write.
     """
@@ -71,19 +71,13 @@ class SegmentPuts:
         self._executor.shutdown()
 
     def put(self, batches: dict[int, list[EncodedBatch]]) -> None:
-        """Starts writing the batches, given by slot, as one segment.
-
-        Raises the error of the previous PUT if that failed.
-        """
+        """Starts writing batches, given by slot, as one segment. Raises the previous PUT's error if that failed."""
         self._await()
         self._lease.renew()
         self._under_way = self._executor.submit(self._put, batches)
 
     def finish(self) -> tuple[WrittenObject, ...]:
-        """Waits for the last PUT, and returns all segments, which are then in the bucket.
-
-        Raises an error if the PUT failed.
-        """
+        """Waits for the last PUT, and returns all segments. Raises an error if the PUT failed."""
         self._await()
         return tuple(self._written)
 

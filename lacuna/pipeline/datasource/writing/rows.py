@@ -47,7 +47,7 @@ _MICROSECONDS: Final = 1000
 
 
 def check_schema(schema: StructType, topic: str | None) -> None:
-    """Raises PipelineError if the columns cannot be written; `topic` is the option of that name."""
+    """Raises PipelineError if the columns cannot be written. `topic` is the option of that name."""
     columns = {field.name: field.dataType for field in schema.fields}
     for name in ROWS.names:
         if schema.names.count(name) > 1:
@@ -95,7 +95,7 @@ def _are_headers(found: DataType) -> bool:
 
 
 def normalize(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> pa.RecordBatch:
-    """The rows of `batch` with the schema ROWS; only headers and timestamps are copied.
+    """Converts rows to the schema ROWS, copying only headers and timestamps.
 
     If the option `topic` is set, the column topic is null. `now_ms` is the timestamp for rows that have none.
     """
@@ -115,7 +115,7 @@ def normalize(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> pa.Recor
 
 
 def _milliseconds(column: pa.Array) -> pa.Array:
-    """Converts Spark's timestamps from microseconds to milliseconds, rounding down as Spark's own conversions do."""
+    """Converts Spark's microseconds to milliseconds, rounding down as Spark itself does."""
     micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
     remainder = pc.subtract(micros, pc.multiply(pc.divide(micros, _MICROSECONDS), _MICROSECONDS))
     floored = pc.subtract(micros, pc.if_else(pc.less(remainder, 0), _MICROSECONDS, 0))

@@ -1,10 +1,10 @@
-"""A task attempt: takes rows, writes segments to the bucket under its own lease, and returns a message for the driver.
+"""A task attempt: writes its rows to the bucket as segments, under its own lease, and returns a message for the driver.
 
     rows -> slots -> (when a chunk is full) record batches, slot by slot -> (when a segment is full) PUT
 
-Nothing written here is visible before the driver commits it. Uncommitted segments are deleted after the attempt's lease
-has ended. A task attempt needs memory for a chunk of rows (twice the chunk while it is being assembled), for the
-batches of one segment, and for the batches of the previous segment while its PUT is under way.
+Nothing written here is visible until the driver commits it. Uncommitted segments are deleted once the attempt's lease
+has ended. An attempt needs memory for a chunk of rows (twice that while assembling it), for the batches of one segment,
+and for those of the previous segment while its PUT is in progress.
 """
 
 import random
@@ -37,7 +37,7 @@ _check_store = lru_cache(maxsize=8)(check_store)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSizes:
-    """The sizes, in bytes, of a chunk of rows that are sorted together, and of the batches that make up a segment."""
+    """The size in bytes of a chunk of rows that are sorted together, and of the batches that make up a segment."""
 
     chunk_bytes: int = 32 << 20
     segment_bytes: int = 32 << 20
@@ -54,8 +54,8 @@ def write_task(
 ) -> TaskMessage:
     """Writes all rows of a task as segments, and returns the message for the driver.
 
-    Raises PipelineError for a row that cannot be written, and the errors of the control plane and the store. In these
-    cases, nothing from the task is committed.
+    Raises PipelineError for a row that cannot be written, and the errors of the control plane and the store; nothing
+    from the task is committed then.
     """
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
@@ -83,7 +83,7 @@ def write_task(
 
 
 class TaskWriter:
-    """Collects rows, sorts them by slot, and encodes them. `now_ms` is the clock used for rows without a timestamp."""
+    """Collects rows, sorts them by slot, and encodes them. `now_ms` provides timestamps for rows that have none."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class TaskWriter:
         self._batch_bytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Adds rows as Spark passes them. A batch larger than a chunk is divided among several chunks."""
+        """Adds rows in the form that Spark passes. A batch larger than a chunk is divided among several."""
         rows = normalize(batch, self._options.topic, self._now_ms())
         slots = self._partitioner.slots(rows)
         ends = np.cumsum(row_sizes(rows))
@@ -116,7 +116,7 @@ class TaskWriter:
             room = self._sizes.chunk_bytes - self._row_bytes
             end = int(np.searchsorted(ends, before + room, "right"))
             if end == first and not self._rows:
-                end += 1  # one row that is larger than a chunk
+                end += 1  # a single row is larger than a chunk
             if end > first:
                 self._rows.append(rows.slice(first, end - first))
                 self._slots.append(slots[first:end])
@@ -126,7 +126,7 @@ class TaskWriter:
                 self._encode()
 
     def finish(self) -> tuple[WrittenObject, ...]:
-        """Writes the remaining rows and returns all segments of the task, which are then in the bucket."""
+        """Writes the remaining rows, and returns the task's segments, which are all in the bucket."""
         self._encode()
         self._put()
         return self._puts.finish()

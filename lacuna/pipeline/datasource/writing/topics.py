@@ -1,6 +1,6 @@
-"""The destinations of rows: the topics that a task writes to, and the slots of their partitions.
+"""The topics that a task writes to, and the slots of their partitions.
 
-A slot is a number for one partition of one topic. Topics get their slots in the order of their first use.
+A slot is a number that stands for one partition of one topic. Topics are given slots in the order of their first use.
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ from lacuna.pipeline.errors import PipelineError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A topic that is written to, and the requirements that its configs set (S11). Sizes are in bytes, times in ms.
+    """A topic to write to, and the limits that its configs set (S11). Sizes are in bytes, times in ms.
 
-    `first_slot` is the slot of partition 0, and the slots of the other partitions follow. `compression` is the topic's
-    own codec, or None if the writer chooses one.
+    `first_slot` is the slot of partition 0; those of the other partitions follow. `compression` is the topic's own
+    codec, or None if the writer may choose.
     """
 
     name: str
@@ -37,9 +37,9 @@ class Target:
 
 
 class Targets:
-    """The topics that a task has written to so far. `topics` has all topics of the cluster, by name.
+    """The topics that a task has written to so far. `topics` contains the cluster's topics by name.
 
-    `whose` is appended to errors, and names the owner of the topics.
+    Errors about a missing topic end with `whose`, which says whose topics these are.
     """
 
     def __init__(self, topics: Mapping[str, Topic], whose: str = "") -> None:
@@ -49,14 +49,14 @@ class Targets:
         self._slots: list[tuple[Target, int]] = []
 
     def of(self, name: str) -> Target:
-        """The topic called `name`. Raises PipelineError if there is none."""
+        """Returns the topic with this name. Raises PipelineError if there is none."""
         return self._by_name.get(name) or self._add(name)
 
     def at(self, slot: int) -> tuple[Target, int]:
         return self._slots[slot]
 
     def names(self) -> dict[bytes, str]:
-        """The names of the topics used so far, by topic id."""
+        """Returns the names of the topics used so far, by topic id."""
         return {target.topic_id: name for name, target in self._by_name.items()}
 
     def _add(self, name: str) -> Target:

@@ -6,9 +6,9 @@
     TxnOffsetCommit            stores the progress of the query, within the transaction
     EndTxn                     makes everything visible in one step
 
-Each request may be sent again if its reply is lost, but the whole sequence must not be repeated, because segments that
-were committed in an aborted transaction stay aborted. A write whose transaction is aborted fails, and Spark's next
-attempt writes new segments.
+Each request may be sent again if its reply is lost. The sequence as a whole must not be repeated: segments committed in
+an aborted transaction stay aborted. If the transaction is aborted, the write fails, and Spark's next attempt writes new
+segments.
 """
 
 import json
@@ -46,9 +46,9 @@ from lacuna.pipeline.errors import OutcomeUnknownError, PipelineError, WriterFen
 
 log = logging.getLogger("lacuna.pipeline.writing")
 
-#: The number of commands sent together. The control plane remembers the answers to a lease's last 64 commits.
+#: The number of commands sent together. The control plane remembers the replies to a lease's last 64 commits.
 _AT_ONCE: Final = 32
-#: Transaction timeouts. A commit only sends commands, so it is short. Kafka allows at most 15 minutes.
+#: Transaction timeouts. They can be short, as a commit only sends commands. Kafka's maximum is 15 minutes.
 _SHORTEST_TIMEOUT_MS: Final = 60_000
 _TIMEOUT_MS_PER_SEGMENT: Final = 50
 _LONGEST_TIMEOUT_MS: Final = 900_000
@@ -68,10 +68,7 @@ _FENCED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryProgress:
-    """The progress of a query, which has written batch `batch_id`.
-
-    The progress is stored as offsets of the group `group_id`.
-    """
+    """The progress of a query that has written batch `batch_id`, stored as offsets of the group `group_id`."""
 
     group_id: str
     query_id: str
@@ -84,12 +81,11 @@ def commit_write(
     tasks: Sequence[TaskMessage],
     progress: QueryProgress | None,
 ) -> bool:
-    """Commits everything that the tasks wrote, or nothing.
+    """Commits everything that the tasks wrote, or nothing. Returns False if the batch of `progress` was already
+    written.
 
-    Returns False if the batch of `progress` was already written.
-
-    Raises WriterFencedError, OutcomeUnknownError, PipelineError, ControlPlaneUnavailable, CommandRefused. In these
-    cases, nothing was committed, except possibly after OutcomeUnknownError.
+    Raises WriterFencedError, OutcomeUnknownError, PipelineError, ControlPlaneUnavailable, CommandRefused. Nothing has
+    been committed then, except possibly after OutcomeUnknownError.
     """
     if not any(task.segments for task in tasks):
         return True
@@ -123,7 +119,7 @@ def is_written(control: RetryingJobClient, progress: QueryProgress) -> bool:
 
 
 def _query_of(metadata: str) -> object:
-    """The query in the metadata of a stored offset, or None if a sink did not store it."""
+    """Returns the query named in a committed offset's metadata, or None if a sink did not write it."""
     try:
         found = json.loads(metadata)
     except ValueError:
@@ -132,7 +128,7 @@ def _query_of(metadata: str) -> object:
 
 
 class WriteTransaction:
-    """The steps of one transaction. The methods must be called in the order in which they are defined."""
+    """The steps of one transaction. Call the methods in the order of their definition."""
 
     def __init__(self, control: RetryingJobClient, transactional_id: str) -> None:
         self._control = control
@@ -143,10 +139,7 @@ class WriteTransaction:
         self._sequences: dict[tuple[bytes, int], int] = {}
 
     def begin(self, segments: int) -> None:
-        """Fences all earlier drivers, so that they can commit nothing more.
-
-        `segments` is the number of segments to commit.
-        """
+        """Fences all earlier drivers, so that they can no longer commit. `segments` is the number to commit."""
         timeout_ms = _SHORTEST_TIMEOUT_MS + _TIMEOUT_MS_PER_SEGMENT * segments
         init = InitProducerId(
             transactional_id=self._transactional_id,
@@ -160,7 +153,7 @@ class WriteTransaction:
         self._producer_id, self._producer_epoch = reply.producer_id, reply.producer_epoch
 
     def commit_segments(self, tasks: Sequence[TaskMessage]) -> None:
-        """Commits all segments within the transaction, in the order of the tasks."""
+        """Commits all segments within the transaction, in task order."""
         found = [(task, segment) for task in tasks for segment in task.segments]
         for first in range(0, len(found), _AT_ONCE):
             some = found[first : first + _AT_ONCE]
@@ -169,7 +162,7 @@ class WriteTransaction:
                 self._check_segment(task, segment, reply.segment_committed)
 
     def record(self, progress: QueryProgress, tasks: Sequence[TaskMessage]) -> None:
-        """Stores the progress for partition 0 of every topic written to, because any of them may be deleted later."""
+        """Stores the progress in every topic written to (for partition 0), because any of them may be deleted later."""
         metadata = json.dumps({"query": progress.query_id, "batch": progress.batch_id})
         topic_ids = {topic_id for task in tasks for topic_id in task.topics}
         commit = TxnOffsetCommit(
@@ -207,7 +200,7 @@ class WriteTransaction:
         self._check(reply.txn_ended.error_code, "EndTxn")
 
     def abort(self) -> None:
-        """Aborts the transaction, so that nothing becomes visible. If that fails, the transaction times out."""
+        """Aborts the transaction. If that fails, it times out."""
         try:
             self._end(committed=False)
         except (ControlPlaneUnavailable, CommandRefused) as error:
@@ -240,7 +233,7 @@ class WriteTransaction:
         return Command(commit_segment=commit)
 
     def _rows(self, written: WrittenPartition) -> Iterator[bytes]:
-        """The entry of each batch in the commit (see controlplane/shared/batches.py)."""
+        """Yields each batch's entry for the commit (see controlplane/shared/batches.py)."""
         key = (written.topic_id, written.partition)
         sequence = self._sequences.get(key, 0)
         position = written.position
@@ -267,8 +260,8 @@ class WriteTransaction:
     ) -> None:
         if verdicts.error_code == ErrorCode.LEASE_EXPIRED:
             raise PipelineError(
-                "the write took longer than a day from the end of a task to its commit, so that task's lease "
-                "has expired: write less at once"
+                "more than a day passed between the end of a task and its commit, so the task's lease has "
+                "expired: write less at a time"
             )
         self._check(verdicts.error_code, "CommitSegment")
         for written, verdict in zip(segment.partitions, verdicts_of(verdicts), strict=True):
@@ -288,7 +281,7 @@ class WriteTransaction:
         if code in _FENCED:
             raise WriterFencedError(
                 f"another run with the transactional id {self._transactional_id!r} has begun to "
-                "commit, or this one exceeded its transaction timeout; nothing of this one was "
+                "commit, or this one exceeded its transaction timeout; nothing from this run was "
                 f"committed ({what})"
             )
         check(code, what)

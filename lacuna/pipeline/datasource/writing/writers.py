@@ -1,4 +1,4 @@
-"""The writers as Spark calls them: `write` in tasks, `commit` and `abort` on the driver."""
+"""The writers that Spark calls: `write` in tasks, `commit` and `abort` on the driver."""
 
 import logging
 import uuid
@@ -25,7 +25,7 @@ log = logging.getLogger("lacuna.pipeline.writing")
 
 #: The prefix of the sink's own transactional ids and groups.
 PREFIX: Final = "lacuna-spark-"
-#: Stands for a query's id in the progress of batch writes outside of streaming queries.
+#: Stands in for a query's id in the progress of batch writes outside streaming queries.
 _COUNTED: Final = "batch writes"
 _QUERY_ID_PROPERTY: Final = "sql.streaming.queryId"
 
@@ -33,10 +33,7 @@ Messages = Sequence[WriterCommitMessage | None]
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """The writer of `df.write`: one transaction.
-
-    With a batch id, the write is committed once, however often it runs.
-    """
+    """Writes a `df.write` in one transaction. With a batch id, it is committed once, however often it runs."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -64,17 +61,14 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """The writer of `df.writeStream`: one transaction for each micro-batch.
-
-    Spark creates a new writer for every call.
-    """
+    """Writes each micro-batch of a `df.writeStream` in one transaction. Spark creates a new writer for every call."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
     @one_message
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """Writes the rows of a task. Runs in an executor, where Spark provides the id of the query."""
+        """Writes the rows of a task in an executor, where Spark provides the id of the query."""
         return write_task(self._options, iterator, query_id())
 
     @one_message
@@ -101,22 +95,22 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def query_id() -> str | None:
-    """The id of the streaming query that this task belongs to, even within foreachBatch; None in a batch.
+    """Returns the id of the streaming query that this task belongs to, even within foreachBatch; None in a batch.
 
-    The query's checkpoint keeps the id across restarts.
+    The id is stored in the query's checkpoint, so it survives restarts.
     """
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty(_QUERY_ID_PROPERTY)
 
 
 def query_of(tasks: Sequence[TaskMessage]) -> str | None:
-    """The query that all tasks name, or None if they do not all name the same query."""
+    """Returns the query to which all tasks belong, or None if there is no such query."""
     found = {task.query_id for task in tasks}
     return found.pop() if len(found) == 1 else None
 
 
 def tasks_of(messages: Messages) -> list[TaskMessage]:
-    """The messages of the tasks that succeeded, in the order of Spark's partitions."""
+    """Returns the messages of the tasks that succeeded, in the order of Spark's partitions."""
     return [message for message in messages if isinstance(message, TaskMessage)]
 
 
@@ -126,20 +120,17 @@ def commit(
     tasks: Sequence[TaskMessage],
     progress: QueryProgress | None,
 ) -> None:
-    """Commits the work of the tasks and releases their leases. Raises the errors of `commit_write`."""
+    """Commits the tasks' work, and releases their leases. Raises the errors of `commit_write`."""
     if not any(task.segments for task in tasks):
         return
     with RetryingJobClient(options.location.require_control()) as control:
         if not commit_write(control, transactional_id, tasks, progress):
-            log.warning("already written, so nothing is written again: %s", progress)
+            log.warning("already written, so it is not written again: %s", progress)
         release(control, tasks)
 
 
 def abort(options: SinkOptions, tasks: Sequence[TaskMessage]) -> None:
-    """Releases the leases of the tasks, so that their segments may be deleted at once.
-
-    There is no transaction to abort, because a commit always ends its own transaction.
-    """
+    """Releases the tasks' leases, so that their segments may be deleted at once. No transaction is open then."""
     if not any(task.segments for task in tasks):
         return
     try:
@@ -150,7 +141,7 @@ def abort(options: SinkOptions, tasks: Sequence[TaskMessage]) -> None:
 
 
 def release(control: RetryingJobClient, tasks: Sequence[TaskMessage]) -> None:
-    """Releases the leases of the tasks. If that fails, they expire by themselves."""
+    """Releases the tasks' leases. If that fails, they expire."""
     commands = [
         Command(release_lease=ReleaseLease(lease_id=task.lease_id))
         for task in tasks

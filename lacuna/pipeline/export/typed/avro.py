@@ -1,4 +1,4 @@
-"""Decodes Avro values with fastavro. Each value is one datum, written with the given schema.
+"""Decodes Avro values with fastavro. Each value is a single datum, written with the given schema.
 
 | schema | column |
 |---|---|
@@ -34,11 +34,11 @@ from lacuna.pipeline.export.typed.schema import (
     struct_node,
 )
 
-#: The most nested types. fastavro's compiled reader has no bound, and would overflow the stack.
+#: The maximum nesting depth. fastavro's compiled reader has no limit, and would overflow the stack.
 MOST_LEVELS: Final = 500
 _SIZES: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _VARINTS: Final = ("int", "long", "enum")
-#: The most digits of a decimal in Parquet's readers and in Iceberg.
+#: The maximum number of digits of a decimal in Parquet readers and in Iceberg.
 _MOST_DIGITS: Final = 38
 _PLAIN: Final = {
     "int": Node(pa.int32()),
@@ -64,17 +64,16 @@ _LOGICAL: Final = {
 
 
 def avro_decoder(schema: TypedSchema) -> Decoder:
-    """Makes the decoder for an Avro schema. Raises PipelineError if it is invalid or its values are unbounded."""
+    """Returns the decoder for an Avro schema. Raises PipelineError if it is invalid or its values are unbounded."""
     parsed, names = _parse(schema.document)
     decode = avro_reader(schema.document)
     return Decoder(_node_of(parsed, names, ()), decode, has_prefix=schema.has_prefix)
 
 
 def avro_reader(document: bytes, resolved: bytes | None = None) -> Convert:
-    """Returns the function that reads values of a schema and, if another schema is given, resolves them to that.
+    """Returns a function that reads a schema's values and, if `resolved` is given, resolves them to that schema.
 
-    The function raises NotOfSchemaError. `avro_reader` raises PipelineError if the schema is invalid or its values are
-    unbounded.
+    Raises PipelineError if a schema is invalid or its values are unbounded; the function raises NotOfSchemaError.
     """
     parsed, names = _parse(document)
     wanted = None if resolved is None else _parse(resolved)[0]
@@ -116,7 +115,7 @@ def _parse(document: bytes) -> tuple[Any, dict[str, Any]]:
 
 
 def _types(schema: Any) -> Iterator[Any]:
-    """A type and all types in it. Types that are used by name appear only as their names."""
+    """Yields a type and all types within it. A type that is referred to by name appears as that name."""
     left = [schema]
     while left:
         each = left.pop()
@@ -125,7 +124,6 @@ def _types(schema: Any) -> Iterator[Any]:
 
 
 def _inner(schema: Any) -> list[Any]:
-    """The types of which a type consists."""
     if isinstance(schema, list):
         return schema
     if isinstance(schema, str):
@@ -136,10 +134,7 @@ def _inner(schema: Any) -> list[Any]:
 
 
 def _is_recursive(schema: Any) -> bool:
-    """Whether a type contains itself.
-
-    If so, a record is named within itself, since names are defined before they are used.
-    """
+    """Whether a type contains itself, which means that a record refers to itself by name."""
     left: list[tuple[Any, frozenset[str]]] = [(schema, frozenset())]
     while left:
         each, enclosing = left.pop()
@@ -152,7 +147,7 @@ def _is_recursive(schema: Any) -> bool:
 
 
 def _check_sizes(parsed: Any, names: dict[str, Any]) -> None:
-    """Raises PipelineError if a few bytes may encode a value of any size, since fastavro would build that value."""
+    """Raises PipelineError if a few bytes may encode a value of any size, which fastavro would build in memory."""
     known: dict[str, bool] = {}
     for each in _types(parsed):
         kind = each["type"] if isinstance(each, dict) else ""
@@ -161,25 +156,23 @@ def _check_sizes(parsed: Any, names: dict[str, Any]) -> None:
         elif kind == "array" and _is_weightless(each["items"], names, (), known):
             raise PipelineError(
                 "the Avro schema has an array whose items take no bytes, such as null, so a value of "
-                "ten bytes could hold more items than fit in memory: omit the schema, and the values "
-                "stay bytes"
+                "ten bytes could hold more items than fit in memory: omit the schema to keep the values as bytes"
             )
 
 
 def _is_weightless(
     schema: Any, names: dict[str, Any], path: tuple[str, ...], known: dict[str, bool]
 ) -> bool:
-    """Whether values of this type take no bytes. `path` has the names of the enclosing records.
+    """Whether values of this type take no bytes. `path` contains the names of the enclosing records.
 
-    `known` caches the results for records, since examining a record wherever it is named could take forever.
+    `known` caches the results for records, since examining a record wherever it is used could take forever.
     """
     if isinstance(schema, list):
         return False  # the index of the branch takes a byte
     if isinstance(schema, str):
         if schema in path:
             raise PipelineError(
-                f"the Avro schema is not valid: {schema} contains itself without a union, an array or a "
-                "map between"
+                f"the Avro schema is not valid: {schema} contains itself without a union, an array or a map in between"
             )
         return schema == "null" or (
             schema in names and _is_weightless(names[schema], names, path, known)
@@ -200,7 +193,7 @@ def _is_weightless(
 
 
 def _node_of(schema: Any, names: dict[str, Any], path: tuple[str, ...]) -> Node:
-    """The column for a type. `names` maps names to types; `path` has the names of the enclosing records."""
+    """Returns the column for a type. `names` contains named types; `path` contains the enclosing records' names."""
     if isinstance(schema, list):
         some = [each for each in schema if each != "null"]
         return _node_of(some[0], names, path) if len(some) == 1 else JSON_TEXT
@@ -239,10 +232,7 @@ def _plain_node(schema: Any, kind: Any, names: dict[str, Any], path: tuple[str, 
 
 
 def check_depth(data: bytes, schema: Any, names: Mapping[str, Any]) -> None:
-    """Raises NotOfSchemaError if a value nests too deeply, ValueError or IndexError if it does not end within `data`.
-
-    `names` has the named types of the parsed schema.
-    """
+    """Raises NotOfSchemaError if a value nests too deeply, and ValueError or IndexError if it exceeds `data`."""
     _Walk(data, names).value(schema, MOST_LEVELS)
 
 
@@ -253,7 +243,7 @@ class _Walk:
         self._at = 0
 
     def value(self, schema: Any, levels: int) -> None:
-        """Skips a value of this type, which may have up to `levels` levels."""
+        """Skips a value of this type, which may be nested up to `levels` deep."""
         if not levels:
             raise NotOfSchemaError("it nests too deeply")
         if isinstance(schema, list):
@@ -267,7 +257,9 @@ class _Walk:
             self._items(schema["items"], levels - 1)
         elif kind == "map":
             self._items(schema["values"], levels - 1, has_keys=True)
-        elif not isinstance(kind, str) or kind in self._names:  # a type within "type", or a name
+        elif (
+            not isinstance(kind, str) or kind in self._names
+        ):  # the type is nested in "type", or is a name
             self.value(self._names[kind] if isinstance(kind, str) else kind, levels - 1)
         else:
             self._leaf(kind, schema)

@@ -1,4 +1,4 @@
-"""Decodes JSON values by a JSON Schema (draft 4 to 2020-12), and validates them against it.
+"""Validates JSON values against a JSON Schema (draft 4 to 2020-12), and decodes them by it.
 
 | schema | column |
 |---|---|
@@ -37,7 +37,7 @@ _MAX_DEPTH = 100
 
 
 def json_decoder(schema: TypedSchema) -> Decoder:
-    """Makes the decoder for a JSON Schema. Raises PipelineError if the schema is invalid."""
+    """Returns the decoder for a JSON Schema. Raises PipelineError if the schema is invalid."""
     document = _parse(schema.document)
     kind = jsonschema.validators.validator_for(document, jsonschema.Draft202012Validator)
     try:
@@ -54,7 +54,7 @@ def json_decoder(schema: TypedSchema) -> Decoder:
             raise NotOfSchemaError(f"it is not valid JSON ({error})") from error
         except referencing.exceptions.Unresolvable as error:
             raise PipelineError(
-                f"the JSON Schema refers to a definition that it does not have: {error}"
+                f"the JSON Schema refers to a definition that it does not contain: {error}"
             ) from error
         if failure is not None:
             raise NotOfSchemaError(f"{failure.json_path}: {_short(failure.message)}")
@@ -64,7 +64,7 @@ def json_decoder(schema: TypedSchema) -> Decoder:
 
 
 def node_of(schema: Any, document: Any, path: tuple[str, ...]) -> Node:
-    """The column for a schema within `document`. `path` has the references that were followed to reach the schema."""
+    """Returns the column for a schema within `document`. `path` contains the references that led to the schema."""
     if not isinstance(schema, Mapping) or len(path) > _MAX_DEPTH:
         return JSON_TEXT
     if "$ref" in schema:
@@ -105,7 +105,7 @@ def _node_of_type(name: str, schema: Any, document: Any, path: tuple[str, ...]) 
 
 
 def _type_of(schema: Any) -> str:
-    """The single type of the schema's non-null values, or "" if they may have several."""
+    """Returns the single type of the schema's non-null values, or "" if there may be several."""
     types = schema.get("type")
     if types is None:
         values = [schema["const"]] if "const" in schema else schema.get("enum", [])
@@ -128,10 +128,7 @@ def _json_type(value: Any) -> str:
 
 
 def _merge(schema: Any, document: Any) -> Any:
-    """Merges a schema with its `allOf` parts.
-
-    Combines all their properties; of any other keyword, the first one is kept.
-    """
+    """Merges a schema with its `allOf` parts: keeps all properties, and the first occurrence of any other keyword."""
     parts: list[Mapping[str, Any]] = [
         {key: value for key, value in schema.items() if key != "allOf"}
     ]

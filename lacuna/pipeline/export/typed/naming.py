@@ -1,5 +1,3 @@
-"""Loads the schema from a file that the user names."""
-
 from pathlib import Path
 
 from google.protobuf import descriptor_pb2
@@ -14,10 +12,10 @@ _FORMS = (
 
 
 def load_schema(path: Path, message: str | None = None, *, has_prefix: bool = False) -> TypedSchema:
-    """Loads and checks the schema in a file. The file extension decides the kind of the schema.
+    """Loads and checks the schema in a file, whose extension determines the kind of schema.
 
-    `message` names the Protobuf message, which is required if the file has several. `has_prefix` says whether values
-    have Confluent's prefix. Raises PipelineError for a file or schema that cannot be used.
+    `message` is the name of the Protobuf message, which is required if the file contains several. `has_prefix` says
+    whether values have Confluent's prefix. Raises PipelineError for an unusable file or schema.
     """
     try:
         document = path.read_bytes()
@@ -59,7 +57,7 @@ def _protobuf(path: Path, document: bytes, message: str | None, *, has_prefix: b
         own = set(message_names(descriptor_pb2.FileDescriptorSet(file=files.file[-1:])))
         if len(own) != 1:
             raise PipelineError(
-                f"{path} has several messages: name one ({', '.join(names)}) with --value-message "
+                f"{path} contains several messages: specify one ({', '.join(names)}) with --value-message "
                 "or --key-message"
             )
         (message,) = own

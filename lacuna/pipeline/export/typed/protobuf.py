@@ -8,7 +8,7 @@
 | google.protobuf.Timestamp, the wrappers | timestamp (UTC), the nullable value |
 | Struct, Value, Any and other well-known types, recursion | its JSON text |
 
-An absent field is null if it tracks presence; otherwise it has its default value.
+An absent field is null if its presence is tracked; otherwise, it has its default value.
 """
 
 import datetime
@@ -49,7 +49,7 @@ _WELL_KNOWN: Final = "google.protobuf."
 
 
 def protobuf_decoder(schema: TypedSchema) -> Decoder:
-    """Makes the decoder for a Protobuf message. Raises PipelineError for invalid descriptors or a missing message."""
+    """Returns the decoder for a Protobuf message. Raises PipelineError for invalid descriptors or a missing message."""
     pool = descriptor_pool.DescriptorPool()
     try:
         files = descriptor_pb2.FileDescriptorSet.FromString(schema.document)
@@ -92,7 +92,7 @@ def compile_proto(path: Path) -> bytes:
 
 
 def _complaints(text: str) -> str:
-    """The compiler's errors about files, without its warnings."""
+    """Extracts the compiler's errors about files, without warnings."""
     lines = [
         line for line in text.splitlines() if ".proto:" in line and "warning" not in line.lower()
     ]
@@ -100,7 +100,7 @@ def _complaints(text: str) -> str:
 
 
 def message_names(files: descriptor_pb2.FileDescriptorSet) -> Sequence[str]:
-    """The full names of the top-level messages, beginning with those of the last file."""
+    """Returns the full names of the top-level messages, starting with those of the last file."""
     return [
         ".".join(filter(None, (file.package, message.name)))
         for file in reversed(files.file)
@@ -190,10 +190,11 @@ def _text(message: Any) -> str:
 
 
 def message_at(file: descriptor_pb2.FileDescriptorProto, data: bytes) -> tuple[str, bytes]:
-    """The full name of a message that follows Confluent's schema id, and its bytes.
+    """Returns the full name and the bytes of a message in `data`, the part of a value that follows Confluent's schema
+    id.
 
-    The name is encoded as the index of a message in its file, then of a message nested in that one, and so on. Raises
-    NotOfSchemaError.
+    The name is encoded as the index of a top-level message in its file, followed by the index of a message nested in
+    that one, and so on. Raises NotOfSchemaError.
     """
     indexes, start = _indexes(data)
     names, inside = [file.package] if file.package else [], file.message_type
@@ -206,7 +207,7 @@ def message_at(file: descriptor_pb2.FileDescriptorProto, data: bytes) -> tuple[s
 
 
 def _indexes(data: bytes) -> tuple[list[int], int]:
-    """The indexes before a message, and the position at which it starts. No index stands for the first message."""
+    """Returns the indexes before a message, and the position of the message. No index stands for the first message."""
     count, at = _varint(data, 0)
     if not 0 <= count <= len(data):
         raise NotOfSchemaError("the indexes of the message are not valid")

@@ -1,7 +1,7 @@
-"""Fetches schemas from a registry with Confluent's interface, each with all the schemas that it refers to.
+"""Fetches schemas from a registry with Confluent's API, each with all schemas that it refers to.
 
-Encoded values begin with a 0 byte, followed by the id of their schema in four bytes. A schema never changes, so it is
-fetched only once.
+Encoded values begin with a 0 byte and the four-byte id of their schema. A schema never changes, so it is fetched only
+once.
 """
 
 import base64
@@ -30,45 +30,44 @@ if TYPE_CHECKING:
 
 _MAGIC: Final = 0
 PREFIX: Final = 5
-#: The bytes of a schema, and the seconds in which it must arrive.
+#: The maximum size of a schema in bytes, and the seconds within which it must arrive.
 _DOCUMENT_BYTES: Final = 1 << 20
 _FETCH_SECONDS: Final = 3.0
-#: References of a schema, counted over all levels.
+#: The maximum number of schemas that a schema refers to, directly or indirectly.
 _REFERENCES: Final = 50
 _KINDS: "Final[Mapping[str, SchemaKind]]" = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json"}
 
 
 class NoSchema(PipelineError):
-    """A schema is unknown to the registry or cannot be used. The message gives the reason."""
+    """The registry does not know a schema, or the schema cannot be used. The message gives the reason."""
 
 
 class RegistryUnavailable(NoSchema):
-    """The registry did not respond, or rejected the request. Another attempt may succeed."""
+    """The registry did not respond, or rejected the request. A retry may succeed."""
 
 
 @contextmanager
 def _checked() -> Iterator[None]:
-    """Raises NoSchema if a response lacks a field, has a field of the wrong type, or nests too deeply."""
+    """Raises NoSchema if a field in a response is missing, has the wrong type, or is nested too deeply."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise NoSchema("the registry's answer is not valid") from error
+        raise NoSchema("the registry's response is not valid") from error
 
 
 def schema_id_of(data: bytes | None) -> int | None:
-    """Return the schema id at the beginning of an encoded value, or None."""
+    """Returns the schema id at the beginning of an encoded value, or None."""
     if data is None or len(data) < PREFIX or data[0] != _MAGIC:
         return None
     return int.from_bytes(data[1:PREFIX], "big")
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Follows redirects, but does not send the login to another server."""
+    """Follows redirects, but sends the login only to the original scheme, host and port."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
-        """The next request, without the login unless scheme, host and port stay the same."""
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
         if following is not None and _server_of(newurl) != _server_of(req.full_url):
             following.remove_header("Authorization")
@@ -85,7 +84,7 @@ _opener: Final = build_opener(_Redirects)
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A schema: the JSON text of an Avro or JSON Schema, or serialized descriptors with its own file last."""
+    """The JSON text of an Avro or JSON Schema, or serialized Protobuf descriptors with the schema's own file last."""
 
     kind: "SchemaKind"
     document: bytes
@@ -93,7 +92,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """A registry's address, with USER:PASSWORD if it needs a login. Can be pickled. Raises UserError for other URLs."""
+    """A registry's URL, with USER:PASSWORD if it requires a login. Can be pickled. Raises UserError for other URLs."""
 
     url: str
     credentials: bytes | None = field(default=None, repr=False)
@@ -101,12 +100,12 @@ class Registry:
     def __post_init__(self) -> None:
         if urlsplit(self.url).scheme not in ("http", "https") or not urlsplit(self.url).netloc:
             raise UserError(
-                f"{self.url} is not the address of a schema registry: write http://HOST:PORT"
+                f"{self.url} is not the address of a schema registry: specify http://HOST:PORT"
             )
 
     @_checked()
     def by_id(self, schema_id: int) -> Registered:
-        """The schema with this id. Raises NoSchema, RegistryUnavailable."""
+        """Returns the schema with this id. Raises NoSchema, RegistryUnavailable."""
         path = f"/schemas/ids/{schema_id}"
         answer = self._get(path)
         kind = _KINDS.get(str(answer.get("schemaType", "AVRO")))
@@ -122,7 +121,7 @@ class Registry:
 
     @_checked()
     def newest(self, subject: str) -> Registered | None:
-        """The newest schema of a subject, or None if there is none. Raises NoSchema, RegistryUnavailable."""
+        """Returns a subject's newest schema, or None if there is none. Raises NoSchema, RegistryUnavailable."""
         try:
             answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
         except RegistryUnavailable:
@@ -134,10 +133,7 @@ class Registry:
     def _references(
         self, answer: Mapping[str, Any], query: str, known: dict[str, str] | None = None
     ) -> dict[str, str]:
-        """The schemas that a schema refers to, by name.
-
-        Schemas that others need come first. The schemas are added to `known`.
-        """
+        """Returns the schemas that a schema refers to, by name, dependencies first. Adds them to `known`."""
         named = {} if known is None else known
         for each in answer.get("references") or ():
             name = str(each["name"])
@@ -149,14 +145,13 @@ class Registry:
                 f"/subjects/{quote(str(each['subject']), safe='')}/versions/{int(each['version'])}"
             )
             found = self._get(f"{path}{query}")
-            named[name] = ""  # so that a circle ends
+            named[name] = ""  # so that circular references end
             self._references(found, query, named)
             del named[name]
             named[name] = str(found["schema"])
         return named
 
     def _get(self, path: str) -> Mapping[str, Any]:
-        """The registry's response. Raises NoSchema, RegistryUnavailable."""
         headers = {"accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if self.credentials:
             token = base64.b64encode(self.credentials.strip()).decode()
@@ -178,19 +173,19 @@ class Registry:
         try:
             found = json.loads(body)
             if not isinstance(found, dict) or not isinstance(found["schema"], str):
-                raise NoSchema("the registry's answer has no schema")
+                raise NoSchema("the registry's response contains no schema")
         except (ValueError, KeyError) as error:
-            raise NoSchema("the registry's answer is not valid") from error
+            raise NoSchema("the registry's response is not valid") from error
         return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subjects:
-    """The subjects in a registry that contain the schemas of topics.
+    """The registry subjects that contain the schemas of topics.
 
-    `keys` and `values` map topics, patterns, or "" for all topics, to a subject, in which `{topic}` stands for the
-    topic's name. Likewise, `messages` maps these to the Protobuf messages of values, and `key_messages` to those of
-    keys. The first message in a file is the default.
+    `keys` and `values` map topics, patterns, or "" (for all topics) to a subject, in which `{topic}` stands for the
+    topic's name. Likewise, `messages` and `key_messages` specify the Protobuf messages of values and keys. The default
+    is the first message in a file.
     """
 
     registry: Registry
@@ -200,11 +195,11 @@ class Subjects:
     messages: Mapping[str, str] = field(default_factory=dict)
 
     def key(self, topic: str) -> "TypedSchema | None":
-        """The newest schema of a topic's keys; None if no subject is named and the default one does not exist."""
+        """Returns the newest schema of a topic's keys; None if the default subject does not exist."""
         return self._schema(topic, "{topic}-key", self.keys, self.key_messages)
 
     def value(self, topic: str) -> "TypedSchema | None":
-        """The newest schema of a topic's values; None if no subject is named and the default one does not exist."""
+        """Returns the newest schema of a topic's values; None if the default subject does not exist."""
         return self._schema(topic, "{topic}-value", self.values, self.messages)
 
     def _schema(
@@ -231,7 +226,7 @@ class Subjects:
 
 
 def _of_topic(named: Mapping[str, str], topic: str) -> str | None:
-    """The entry for a topic: the one for its name, for the first pattern that matches, or for all topics."""
+    """Returns the entry for a topic's name, for the first pattern that matches it, or for all topics."""
     if topic in named:
         return named[topic]
     patterns = (
@@ -249,7 +244,7 @@ def _first_message(document: bytes) -> str:
     return message_at(file, bytes(1))[0]
 
 
-# Each schema with those that it refers to.
+# Combine each schema with those that it refers to.
 
 
 def _whole_avro(text: str, named: Mapping[str, str]) -> bytes:
@@ -262,7 +257,7 @@ def _whole_avro(text: str, named: Mapping[str, str]) -> bytes:
 
 
 def _with_definitions(schema: Any, definitions: dict[str, Any], namespace: str) -> Any:
-    """An Avro schema in which the first use of each name from another schema is replaced by its definition."""
+    """Returns an Avro schema with the definition of each name from another schema inserted at its first use."""
     if isinstance(schema, list):
         return [_with_definitions(each, definitions, namespace) for each in schema]
     if isinstance(schema, str):
@@ -285,7 +280,7 @@ def _with_definitions(schema: Any, definitions: dict[str, Any], namespace: str) 
 
 
 def _whole_json(text: str, named: Mapping[str, str]) -> bytes:
-    """A JSON Schema with the schemas that it refers to added to its `$defs`, so that all references are internal."""
+    """Adds the schemas that a JSON Schema refers to to its `$defs`, so that all references are internal."""
     if not named:
         return text.encode()
     try:
@@ -295,7 +290,7 @@ def _whole_json(text: str, named: Mapping[str, str]) -> bytes:
         raise NoSchema("it is not valid JSON") from error
     places: dict[str, str] = {}
     for number, (name, each) in enumerate(others.items()):
-        # Others may refer to it by its id, too.
+        # Other schemas may also refer to it by its id.
         names = filter(None, (name, _id_of(each).rstrip("#")))
         places |= dict.fromkeys(names, f"/$defs/lacuna-{number}")
     whole = _pointing(main, "", _id_of(main), places)
@@ -304,7 +299,7 @@ def _whole_json(text: str, named: Mapping[str, str]) -> bytes:
         for name, each in others.items():
             place = places[name]
             inner = _pointing(each, place, _id_of(each), places)
-            if isinstance(inner, dict):  # its id would be the base of the references in it
+            if isinstance(inner, dict):  # its id would change the base of its references
                 inner = {key: value for key, value in inner.items() if key not in _IDS}
             definitions[place.rpartition("/")[2]] = inner
     return json.dumps(whole).encode()
@@ -319,7 +314,7 @@ def _id_of(schema: Any) -> str:
 
 
 def _pointing(schema: Any, place: str, base: str, places: Mapping[str, str]) -> Any:
-    """A schema whose references are valid in a document with this schema at `place` and the others at `places`."""
+    """Adapts a schema's references to a document that contains it at `place`, and the other schemas at `places`."""
     if isinstance(schema, list):
         return [_pointing(each, place, base, places) for each in schema]
     if not isinstance(schema, dict):
@@ -335,9 +330,9 @@ def _pointing(schema: Any, place: str, base: str, places: Mapping[str, str]) -> 
 
 
 def _descriptors(main: str, named: Mapping[str, str]) -> descriptor_pb2.FileDescriptorSet:
-    """The descriptors of a schema and of the schemas that it refers to. The last file is the schema's own.
+    """Returns the descriptors of a schema and of those that it refers to, with the schema's own file last.
 
-    A registry returns either serialized descriptors in base64, or the source, which is then compiled.
+    A registry returns descriptors, serialized in base64, or source code, which is compiled here.
     """
     try:
         parsed = {name: _serialized(text) for name, text in named.items()}
@@ -358,7 +353,7 @@ def _well_known(
     own: descriptor_pb2.FileDescriptorProto,
     parsed: Mapping[str, descriptor_pb2.FileDescriptorProto],
 ) -> list[descriptor_pb2.FileDescriptorProto]:
-    """The imported files that belong to Protobuf itself, which a registry does not have."""
+    """Returns the imported files that are part of Protobuf itself, which a registry does not contain."""
     from google.protobuf import descriptor_pool
 
     found: dict[str, descriptor_pb2.FileDescriptorProto] = {}
@@ -369,7 +364,7 @@ def _well_known(
         try:
             __import__(f"{name.removesuffix('.proto').replace('/', '.')}_pb2")
         except ImportError as error:
-            raise NoSchema(f"it imports {name[:80]!r}, which Protobuf does not have") from error
+            raise NoSchema(f"it imports {name[:80]!r}, which is not part of Protobuf") from error
         file = descriptor_pb2.FileDescriptorProto()
         descriptor_pool.Default().FindFileByName(name).CopyToProto(file)
         for each in file.dependency:

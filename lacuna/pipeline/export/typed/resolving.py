@@ -1,9 +1,9 @@
-"""Decodes values that were written by different schemas of a registry, and resolves them to the schema of a column.
+"""Decodes values that were written with different schemas from a registry, and resolves them to a column's schema.
 
 | format | a value of an older or newer schema |
 |---|---|
 | Avro | is resolved by Avro's rules: fields by name and alias, defaults, promotions |
-| Protobuf | is read by the column's message of the same name; unknown fields are left out |
+| Protobuf | is read with the column's message of the same name; unknown fields are left out |
 | JSON Schema | is validated against its own schema; properties that it lacks are null |
 """
 
@@ -32,15 +32,12 @@ from lacuna.pipeline.export.typed.schema import (
     decoder_of,
 )
 
-#: Schemas that a decoder keeps.
+#: The maximum number of schemas that a decoder caches.
 _MOST: Final = 1_000
 
 
 def resolving_decoder(schema: TypedSchema, registry: Registry) -> Decoder:
-    """Makes the decoder for a column.
-
-    The decoder raises RegistryUnavailable, and NotOfSchemaError for an unusable schema.
-    """
+    """Returns the decoder for a column. It raises RegistryUnavailable, and NotOfSchemaError for an unusable schema."""
     column = replace(schema, registry=None, has_prefix=False)
     own = decoder_of(column)
 
@@ -63,10 +60,7 @@ def resolving_decoder(schema: TypedSchema, registry: Registry) -> Decoder:
 
 
 def _fitting(convert: Convert) -> Convert:
-    """The conversion for values that match only their own schema.
-
-    It raises NotOfSchemaError if the column's type does not fit.
-    """
+    """Makes a conversion raise NotOfSchemaError if its result does not have the column's type."""
 
     def fit(value: Any) -> Any:
         try:
@@ -87,9 +81,11 @@ def _always(reason: str) -> Convert:
 
 
 def _reader(found: Registered, column: TypedSchema, own: Decoder) -> Convert:
-    """The function that reads values of a schema as values of the column."""
+    """Returns a function that reads a schema's values as values of the column."""
     if found.kind != column.kind:
-        raise NoSchema(f"its kind is {found.kind}, and that of the newest schema is {column.kind}")
+        raise NoSchema(
+            f"it is of kind {found.kind}, but the newest schema is of kind {column.kind}"
+        )
     if found.kind == "protobuf":
         return _message_reader(found.document, column, own)
     if found.document == column.document:

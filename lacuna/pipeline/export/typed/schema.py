@@ -1,8 +1,8 @@
-"""A schema given by a user, and the decoding of byte strings according to it.
+"""A user's schema, and the decoding of byte strings by it.
 
-A `Node` describes what a value of the schema becomes: it has an Arrow type, and a function that converts a decoded
-value to one that pyarrow accepts for that type, or None if no conversion is needed. A value that fits no Arrow type
-becomes JSON text.
+A `Node` describes what values become: their Arrow type, and a function that converts a decoded value to one that
+pyarrow accepts for that type (None if no conversion is needed). Values for which there is no Arrow type become JSON
+text.
 """
 
 import base64
@@ -24,7 +24,7 @@ Convert: TypeAlias = Callable[[Any], Any]
 
 
 class Node(NamedTuple):
-    """An Arrow type, and the function that converts a value to it. `convert` is never called with None."""
+    """An Arrow type, and the function that converts values to it, which is never called with None."""
 
     type: pa.DataType
     convert: Convert | None = None
@@ -45,9 +45,9 @@ class NotOfSchemaError(ValueError):
 class TypedSchema:
     """A schema. Can be pickled.
 
-    `document` is its JSON text or, for Protobuf, a serialized FileDescriptorSet; `message` is then the message's name.
-    With `has_prefix`, each value begins with Confluent's five bytes. With `registry`, these bytes name the schema with
-    which the value was written, while this schema determines the columns.
+    `document` is its JSON text or, for Protobuf, a serialized FileDescriptorSet that contains `message`. With
+    `has_prefix`, each value begins with Confluent's five bytes. With `registry`, these identify the schema with which
+    the value was written, while this schema only determines the columns.
     """
 
     kind: SchemaKind
@@ -62,15 +62,12 @@ class Decoder:
         self.node = node
         self.type = node.type
         self._convert = node.convert or (lambda value: value)
-        #: Returns the value of one byte string, before its conversion for Arrow. Raises NotOfSchemaError.
+        #: Decodes one byte string, to a value not yet converted for Arrow. Raises NotOfSchemaError.
         self.value = decode
         self._has_prefix = has_prefix
 
     def decode_all(self, column: pa.Array) -> tuple[pa.Array, list[Undecodable]]:
-        """Decodes a column to one value per row, and lists the rows that do not match.
-
-        These rows and nulls become null.
-        """
+        """Decodes a column. Nulls, and values that do not match the schema, become null; the latter are also listed."""
         values: list[Any] = []
         failures: list[Undecodable] = []
         for row, data in enumerate(column.to_pylist()):
@@ -108,12 +105,7 @@ class Decoder:
 
 @lru_cache(maxsize=128)
 def decoder_of(schema: TypedSchema) -> Decoder:
-    """The decoder for a schema, cached for later calls in this process.
-
-    Imports only the library for its kind of schema.
-
-    Raises PipelineError for an invalid schema.
-    """
+    """Returns a cached decoder for a schema, importing only the library it needs. Raises PipelineError if invalid."""
     if schema.registry is not None:
         from lacuna.pipeline.export.typed.resolving import resolving_decoder
 
@@ -132,10 +124,7 @@ def decoder_of(schema: TypedSchema) -> Decoder:
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON text, with bytes in base64 and times in ISO 8601.
-
-    Raises NotOfSchemaError if it cannot be converted.
-    """
+    """Returns JSON text for a value, with bytes in base64 and times in ISO 8601. Raises NotOfSchemaError."""
     try:
         return json.dumps(value, default=_jsonable, ensure_ascii=False, separators=(",", ":"))
     except RecursionError as error:
@@ -157,7 +146,7 @@ def list_node(item: Node) -> Node:
 
 
 def map_node(item: Node) -> Node:
-    """The node for a map from strings to `item`. Its values are dicts."""
+    """Returns the node for dicts as maps from strings to `item`."""
     convert = optional(item.convert) if item.convert else lambda value: value
     return Node(
         pa.map_(pa.string(), item.type),
@@ -166,10 +155,7 @@ def map_node(item: Node) -> Node:
 
 
 def struct_node(fields: dict[str, Node]) -> Node:
-    """The node for a struct.
-
-    Its values are dicts, in which other keys are ignored. Without fields, the node is JSON text.
-    """
+    """Returns the node for dicts as structs, or as JSON text if there are no fields. Unknown keys are ignored."""
     if not fields:
         return JSON_TEXT
     kind = pa.struct([pa.field(name, node.type) for name, node in fields.items()])
