@@ -10,9 +10,8 @@ KAFKA_PORT: Final = 9092
 
 
 def parse_addresses(bootstrap: str, default_port: int | None = None) -> list[tuple[str, int]]:
-    """Return the (host, port) pairs of `HOST:PORT[,HOST:PORT…]`. Raises UserError if the text has another form.
-
-    With a default port, an address may leave out the port.
+    """Return the (host, port) pairs in `HOST:PORT[,HOST:PORT…]`. With a default port, ports are optional. Raises
+    UserError if the text is malformed.
     """
     addresses = []
     for entry in bootstrap.split(","):
@@ -35,14 +34,12 @@ def parse_addresses(bootstrap: str, default_port: int | None = None) -> list[tup
 
 
 def join_address(host: str, port: int) -> str:
-    """Return HOST:PORT. An IPv6 address is put in brackets, or clients would mistake it for a host name."""
+    """Return HOST:PORT, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Return the host and the port of one HOST:PORT. Raises UserError if the text has another form or lists several
-    addresses.
-    """
+    """Return the host and port in HOST:PORT. Raises UserError if the text is malformed or lists several addresses."""
     addresses = parse_addresses(text)
     if len(addresses) != 1:
         raise UserError(
@@ -52,7 +49,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to a host."""
+    """Whether a host can be reached only from this machine."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -12,7 +12,7 @@ class UserError(Exception):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return "did you mean NAME?" with the known name that is most similar to `name`, or "" if none is similar."""
+    """Return "did you mean NAME?" for the known name most similar to `name`, or "" if none is similar."""
     near = get_close_matches(name, list(known), n=1)
     return f"did you mean {near[0]}?" if near else ""
 
@@ -23,7 +23,7 @@ MORE_FILES: Final = "raise the limit of open files (ulimit -n)"
 
 
 def advice_on(error: OSError, otherwise: str) -> str:
-    """Return the remedy for `error`: `MORE_FILES` if the limit of open files was reached, and `otherwise` if not."""
+    """Return the remedy for `error`: `MORE_FILES` if too many files are open, and `otherwise` if not."""
     return MORE_FILES if error.errno in _OUT_OF_FILES else otherwise
 
 
@@ -33,7 +33,7 @@ class ListenError(UserError):
 
 @contextmanager
 def needing_extra(what: str, extra: str) -> Iterator[None]:
-    """Raise UserError if an import in the block fails. The message says that `what` needs this extra of the package."""
+    """Raise UserError if an import in the block fails, with a message that says which extra `what` needs."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,7 +1,4 @@
-"""The Session stream over gRPC.
-
-grpcio is imported by the first connection, since `lacuna up` and many commands open none.
-"""
+"""The Session stream over gRPC. The first connection imports grpcio, since many commands open none."""
 
 import asyncio
 import socket
@@ -65,7 +62,7 @@ class GrpcClient(SessionClient):
 
 
 class CallError(Exception):
-    """A call has failed. The message gives the reason; `status` is the name of gRPC's status."""
+    """A call has failed. The message gives the reason, and `status` is the name of the gRPC status."""
 
     def __init__(self, status: str, message: str) -> None:
         super().__init__(message)
@@ -73,16 +70,14 @@ class CallError(Exception):
 
 
 def addresses_in(text: str) -> list[str]:
-    """Return the addresses in `--control`. A path may contain commas, so unix:PATH is always a single address."""
+    """Return the addresses in the value of `--control`. A unix:PATH is always alone, as it may contain commas."""
     return [text] if text.startswith("unix:") else [each.strip() for each in text.split(",")]
 
 
 async def ask_once(
     address: str, method: str, request: bytes, seconds: float, tls: ControlTls | None = None
 ) -> bytes:
-    """Make a call with one request and one response. Raises CallError, including if there is no answer within
-    `seconds`.
-    """
+    """Make a call with one request and one response. Raises CallError, including if it takes longer than `seconds`."""
     grpc = imported()
     try:
         async with asyncio.timeout(seconds):
@@ -97,7 +92,7 @@ async def ask_once(
 
 
 async def resolved(address: str) -> Sequence[str]:
-    """Return the address of each control plane that a name stands for, since gRPC would use only one of them."""
+    """Return the address of each control plane behind a DNS name, since gRPC would use only one of them."""
     if address.startswith("unix:"):
         return (address,)
     host, _, port = address.rpartition(":")
@@ -163,7 +158,7 @@ class _GrpcStream:
 
 
 async def _channel(address: str, tls: ControlTls | None) -> Any:
-    """Return a grpc.aio channel to `address`, which connects with its first call. Raises StreamBroken."""
+    """Return a grpc.aio channel to `address`, which connects when first used. Raises StreamBroken."""
     grpc = imported()
     if tls is None or address.startswith("unix:"):
         return grpc.aio.insecure_channel(address, options=[*_OPTIONS.items()])
@@ -178,7 +173,7 @@ async def _channel(address: str, tls: ControlTls | None) -> Any:
 
 
 async def _shown(address: str, tls: ControlTls, presented: Presented) -> tuple[str, str]:
-    """Return the certificate (PEM) that the control plane at `address` presents, and a name in it.
+    """Return the certificate (PEM) that the control plane at `address` presents, and a name that it contains.
 
     Raises StreamBroken if the certificate cannot be trusted.
     """
@@ -210,7 +205,7 @@ async def _shown(address: str, tls: ControlTls, presented: Presented) -> tuple[s
 
 
 def _name_in(certificate: Mapping[str, Any]) -> str:
-    """Return a name that gRPC finds in a certificate. Raises StreamBroken."""
+    """Return a name in a certificate that gRPC can check. Raises StreamBroken if there is none."""
     named = certificate.get("subjectAltName", ())
     hosts = [name.replace("*", "any") for kind, name in named if kind == "DNS"]
     addresses = [str(ip_address(name)) for kind, name in named if kind == "IP Address"]

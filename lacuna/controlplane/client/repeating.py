@@ -1,4 +1,4 @@
-"""Finds the commands that may be decided twice, so that a client can send them again if their outcome is unknown."""
+"""Determines which commands a client may send again if their outcome is unknown."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,7 +20,7 @@ _FEW: Final = 100
 
 
 def may_have_ended_a_leader(command: Command) -> bool:
-    """Return whether a command that was in progress when its leader fell silent may be the reason for the silence."""
+    """Return whether a command that its leader was deciding when it fell silent may be the cause."""
     verb = command.WhichOneof("verb")
     if verb == "offset_fetch":  # as consumers ask, which give up at an unknown error
         groups = command.offset_fetch.groups

@@ -1,10 +1,10 @@
-"""A ControlClient over a Session stream that carries many commands in each message.
+"""A ControlClient over a Session stream, which sends many commands in each message.
 
-While one message is being written, commands are collected for the next. When the stream ends, every view becomes stale
-until another control plane leads (`search`). The client then subscribes again. It also resends unanswered commands that
-may be decided twice and are not suspected of having silenced the leader (`repeating`). Other calls whose command was
-sent fail, because their outcome is unknown. Once the client has been without a session for `give_up_after` seconds,
-calls and `ready` fail at once.
+While one message is being sent, commands are collected for the next. When the stream ends, all views are stale until a
+control plane leads again (`search`). The client then renews its subscriptions, and resends unanswered commands that may
+be decided twice and are not suspected of having silenced the leader (`repeating`). Calls with other commands that were
+sent fail, since their outcome is unknown. After `give_up_after` seconds without a session, calls and `ready` fail at
+once.
 """
 
 import asyncio
@@ -39,11 +39,11 @@ _MANY_TOLD: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits(SearchLimits):
-    """Bounds on subscribed partitions, waiting calls, and the contents of a message. Times are in seconds.
+    """Limits on subscribed partitions, waiting calls, and the contents of a message. Times are in seconds.
 
-    `max_message_wishes` counts the partitions to subscribe and unsubscribe, since both ends process them in small
-    steps. A message can exceed `max_message_bytes` by one command of at most `max_command_bytes`; the service accepts
-    messages of that size.
+    `max_message_wishes` limits how many partitions a message subscribes and unsubscribes, since both ends process them
+    in small steps. A message may exceed `max_message_bytes` by one command of at most `max_command_bytes`, which the
+    service accepts.
     """
 
     max_partitions: int = 10_000
@@ -115,13 +115,12 @@ class SessionClient:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start connecting in the background; calls wait until there is a session."""
+        """Begin connecting in the background. Calls wait until there is a session."""
         self._arm()
         self._task = asyncio.create_task(self._run())
 
     @property
     def cluster(self) -> ClusterView:
-        """The view of topics and live agents."""
         return self._subscriptions.cluster
 
     @property
@@ -176,7 +175,7 @@ class SessionClient:
             self._fail(ControlPlaneUnavailable(f"this client has failed: {error!r}"))
 
     async def _serve(self, address: str, stream: WatchedStream, first: SessionResponse) -> bool:
-        """Run one session until it ends, and return whether this control plane was usable."""
+        """Run one session until it ends, and return whether the control plane was usable."""
         if why := why_not(first.contract):
             self._not_found(f"the control plane at {address} cannot be used: {why}")
             return False
@@ -208,11 +207,11 @@ class SessionClient:
     async def _opening(
         self, address: str, stream: WatchedStream, first: SessionResponse
     ) -> SessionResponse:
-        """Return the message with the snapshot of the cluster, which waits until the journal is durable.
+        """Return the message with the snapshot of the cluster, which is sent once the journal is durable.
 
-        Empty messages may precede it. No command is sent until then, because an agent that finds itself hidden in the
-        snapshot drops its unsent commands (ADR 18). A caller that stops waiting while the cluster is not current, such
-        as an agent's Members, can then miss only replies from an ended session. Raises StreamBroken.
+        Empty messages may precede it. No command is sent before it arrives, because an agent that finds itself hidden
+        in the snapshot drops its unsent commands (ADR 18). So a caller that stops waiting while the cluster is not
+        current, such as an agent's Members, can miss only replies from an ended session. Raises StreamBroken.
         """
         response = first
         while not response.cluster:
@@ -221,14 +220,13 @@ class SessionClient:
         return response
 
     def _not_found(self, reason: str) -> None:
-        """Record why there is no session with one of the control planes."""
         if not self._is_connected:
             self._reason = reason
             if self._failure is not None:
                 self._failure = ControlPlaneUnavailable(reason)
 
     def _is_older(self, response: SessionResponse) -> bool:
-        """Whether the journal is shorter than it was at earlier replies. Continuing would hide the loss."""
+        """Whether the journal is shorter than at earlier replies, a loss that continuing would hide."""
         return 0 < response.journal_position < self.journal_position
 
     def _why_older(self, address: str, response: SessionResponse) -> str:
@@ -241,8 +239,8 @@ class SessionClient:
     async def _write(self, stream: WatchedStream) -> None:
         """Send the collected commands and subscriptions whenever there are any.
 
-        If the stream ends, the reader finds the reason. Any other error ends the session, since nothing more would be
-        sent on it and calls would wait forever.
+        If the stream ends, the reader learns the reason. Any other error ends the session, since calls would otherwise
+        wait forever.
         """
         try:
             while True:
@@ -288,7 +286,7 @@ class SessionClient:
         return request
 
     def _too_large(self, command_size: int) -> CommandRefused:
-        """Reject a command that would make the service end the session, and so fail all other calls."""
+        """Return the error for a command so large that the service would end the session, failing all other calls."""
         bound = self._limits.max_command_bytes
         message = (
             f"a command of {command_size} bytes exceeds the bound of {bound}: send less at once"
@@ -310,7 +308,7 @@ class SessionClient:
         self._wake.set()
 
     def _interrupt(self, reason: str) -> None:
-        """Mark views as stale, and resend or fail the sent commands, since the session has ended."""
+        """Mark all views as stale after a session has ended, and resend or fail the commands that were sent."""
         error = ControlPlaneUnavailable(reason)
         self._subscriptions.interrupt()
         self._reason = reason
@@ -323,9 +321,7 @@ class SessionClient:
         self._arm()
 
     def _refuse_suspects(self, reason: str) -> None:
-        """Fail the calls whose command may have silenced the leader, so that it does not end the next leader as
-        well.
-        """
+        """Fail the calls whose commands may have silenced the leader, so that they do not silence the next one."""
         latest = asyncio.get_running_loop().time() - self._limits.suspect_after
         for command, since in list(self._sent.values()):
             if since <= latest and may_have_ended_a_leader(command):

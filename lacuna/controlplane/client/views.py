@@ -1,6 +1,7 @@
 """Versioned copies of the control plane's state: one view of the cluster, and one of each partition in use (S3).
 
-A view changes only by deltas, each applied in order and in one step, so a reader sees one version between two awaits.
+A view changes only by deltas, each applied in order and in one step, so a reader sees a single version between two
+awaits.
 """
 
 import asyncio
@@ -17,9 +18,7 @@ Listener = Callable[[], None]
 
 
 class _Listeners:
-    """Callbacks without arguments. If one raises an error, the event loop's handler gets the error, and the other
-    callbacks still run.
-    """
+    """If one fails, its error goes to the event loop's handler, and the others still run."""
 
     __slots__ = ("_callbacks",)
 
@@ -51,7 +50,7 @@ class _Listeners:
 
 
 class _Ready:
-    """Callers that wait for a view to become current."""
+    """Callers that are waiting for a view to become current."""
 
     __slots__ = ("_waiting",)
 
@@ -81,17 +80,15 @@ class Feed(Protocol):
     """Keeps views current."""
 
     def want(self, view: "PartitionView") -> None:
-        """Subscribe to the view if it is not subscribed. Raises ControlPlaneUnavailable while the control plane is
-        unreachable.
-        """
+        """Subscribe to the view if necessary. Raises ControlPlaneUnavailable if the control plane is unreachable."""
         ...
 
     def want_cluster(self) -> None:
-        """Raise ControlPlaneUnavailable while the control plane is unreachable, since no snapshot can arrive then."""
+        """Raise ControlPlaneUnavailable if the control plane is unreachable, so that no snapshot can arrive."""
         ...
 
     def note_use(self, view: "PartitionView") -> None:
-        """Record that the view has come into use, or is no longer in use and may be unsubscribed."""
+        """Record that the view is now in use, or that it is no longer in use and may be unsubscribed."""
         ...
 
 
@@ -147,7 +144,7 @@ class PartitionView:
         self._users = 0
 
     async def ready(self) -> None:
-        """Wait until the view is current. Raises ControlPlaneUnavailable, or CommandRefused if ACLs do not allow it."""
+        """Wait until the view is current. Raises ControlPlaneUnavailable, or CommandRefused if ACLs deny access."""
         if self.is_current:
             return
         self._use()
@@ -160,7 +157,7 @@ class PartitionView:
             self._release()
 
     def add_listener(self, callback: Listener) -> None:
-        """Call `callback` after each applied delta, before the reply to the command that caused the delta."""
+        """Call `callback` after each delta is applied, before the reply to the command that caused it."""
         self._listeners.add(callback)
         self._use()
 
@@ -171,16 +168,16 @@ class PartitionView:
 
     @property
     def has_been_current(self) -> bool:
-        """Whether the view has a version of the partition and has been subscribed since then."""
+        """Whether the view has received a version and has remained subscribed since then."""
         return self.version >= 0 and not self._older_below
 
     @property
     def is_in_use(self) -> bool:
-        """Whether a caller listens or waits for the view, so that it stays subscribed."""
+        """Whether a caller listens to or waits for the view, so that it must stay subscribed."""
         return self._users > 0
 
     def apply(self, delta: PartitionDelta) -> bool:
-        """Apply a delta. If it does not follow this version, mark the view stale instead and return False."""
+        """Apply a delta. If it does not follow the current version, mark the view as stale instead and return False."""
         if delta.is_snapshot:
             self.extents = ExtentTable.from_columns(delta.extents)
             self.dead = DeadRanges.from_pairs(delta.dead)
@@ -244,7 +241,7 @@ class PartitionView:
             self.dead.drop_below(below)
 
     def _swap(self, swap: ExtentSwap) -> None:
-        """Replace extents, except those in missing parts, which already reflect the swap when they arrive."""
+        """Replace extents, except those that have not arrived yet, which will already reflect the swap."""
         first_offset, extents = swap.first_offset, swap.extents
         if first_offset < self._older_below:
             first_offset = self._older_below
@@ -255,7 +252,7 @@ class PartitionView:
         self.extents.replace(first_offset, max(first_offset, swap.end_offset), extents)
 
     def fail(self, error: Exception) -> None:
-        """Raise `error` in all callers that wait in `ready`, since no snapshot will arrive."""
+        """Make all callers that wait in `ready` raise `error`, since no snapshot will arrive."""
         self._ready.settle(error)
 
 
@@ -296,7 +293,7 @@ class ClusterView:
 
     @property
     def whose(self) -> str:
-        """Return a suffix for the error "there is no topic", which names the principal if the view has only the topics
+        """A suffix for the error "there is no topic" that names the principal, if the view contains only the topics
         that this principal may describe.
         """
         if not self.principal:
@@ -312,7 +309,7 @@ class ClusterView:
             await self._ready.wait()
 
     def add_listener(self, callback: Listener) -> None:
-        """Call `callback` after each applied delta."""
+        """Call `callback` after each delta is applied."""
         self._listeners.add(callback)
 
     def remove_listener(self, callback: Listener) -> None:
@@ -320,7 +317,7 @@ class ClusterView:
         self._listeners.remove(callback)
 
     def apply(self, delta: ClusterDelta) -> None:
-        """Apply a delta. Within a session, deltas of the cluster arrive in order and without gaps."""
+        """Apply a delta. Within a session, cluster deltas arrive in order and without gaps."""
         if delta.is_snapshot:
             self.topics_by_id = {}
             self.topics_by_name = {}
@@ -353,5 +350,5 @@ class ClusterView:
         self._listeners.notify()
 
     def fail(self, error: Exception) -> None:
-        """Raise `error` in all callers that wait in `ready`, since no snapshot can arrive for now."""
+        """Make all callers that wait in `ready` raise `error`, since no snapshot can arrive for now."""
         self._ready.settle(error)
