@@ -33,11 +33,11 @@ class Clock(Protocol):
     """A source of the time in milliseconds since 1970, and a way to wait on the same clock."""
 
     def now_ms(self) -> int:
-        """Return the time in milliseconds since 1970; it can jump forwards and backwards."""
+        """Return the time in milliseconds since 1970. It can jump forwards and backwards."""
         ...
 
     def passed_ms(self) -> float:
-        """Return the milliseconds since a fixed time. This clock cannot be set."""
+        """Return the milliseconds since a fixed but arbitrary time, by a clock that cannot be set."""
         ...
 
     async def sleep(self, duration_ms: int) -> None:
@@ -52,7 +52,7 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def passed_ms(self) -> float:
-        """Return the milliseconds since the machine was started, including the time that it was suspended."""
+        """Return the milliseconds since the machine started, including time in suspension."""
         return time.clock_gettime_ns(_SINCE_START) / 1_000_000
 
     async def sleep(self, duration_ms: int) -> None:
@@ -60,20 +60,21 @@ class SystemClock:
 
 
 class SteadyTime:
-    """The time of a clock without its jumps. After a jump, this time passes at half to twice the real pace until it
-    agrees with the clock again.
+    """A clock's time without its jumps. After a jump, it runs at half to twice the real pace until it agrees with the
+    clock.
 
     Leases, transactions, pins and the grace period of collection end at times stored in the journal. If the time jumped
-    forwards, they would all end at once. If it stood still after a jump backwards, none would end. While no control
-    plane runs, the time stands still for a while, since no lease can be renewed and no transaction ended.
+    forwards, they would all end at once; if it stood still after a jump backwards, none would end. After an outage of
+    all control planes, it resumes from a little earlier, since no lease could be renewed and no transaction ended
+    meanwhile.
 
-    A clock that is more than an hour ahead is believed only once the other clocks of the cluster agree (`hear`),
-    because times in the journal cannot be undone. Until then, the time is in doubt (`is_doubtful`), and nothing may be
-    deleted by age.
+    Times in the journal cannot be undone. A clock that is more than an hour ahead is therefore believed only once the
+    cluster's other clocks agree (`hear`). Until then, the time is in doubt (`is_doubtful`), and nothing may be deleted
+    by age.
     """
 
     def __init__(self, clock: Clock, last_ms: int) -> None:
-        """`last_ms` is the last time in the journal, or 0 if there is none. The new time begins no earlier."""
+        """Begin no earlier than `last_ms`, the last time in the journal, or 0 if there is none."""
         self._clock = clock
         self._passed_ms = clock.passed_ms()
         self._witnesses = Witnesses()
@@ -92,18 +93,18 @@ class SteadyTime:
         """How far the clocks are ahead of this time, or behind it if that is negative."""
 
     def hear(self, witness: int | str, now_ms: int) -> None:
-        """Record the time of another clock: that of an agent, by its node id, or of the `STORE`."""
+        """Record the time of a different clock: an agent's, by its node id, or that of the `STORE`."""
         self._witnesses.hear(witness, now_ms - self._clock.passed_ms(), self._clock.passed_ms())
 
     def take_leap(self) -> int:
-        """Return by how many milliseconds the time has leapt forwards since the last call, normally 0."""
+        """Return how many milliseconds the time has leapt forwards since the last call; normally 0."""
         if not self._leap_ms:
             return 0
         leap_ms, self._leap_ms = self._leap_ms, 0.0
         return int(leap_ms)
 
     def now_ms(self) -> int:
-        """Return the time in milliseconds since 1970, which never goes back."""
+        """Return the time in milliseconds since 1970, which never decreases."""
         passed_ms = self._clock.passed_ms()
         duration_ms = passed_ms - self._passed_ms
         self._passed_ms = passed_ms
@@ -125,7 +126,7 @@ class SteadyTime:
         return int(self._now_ms)
 
     def _stands(self, passed_ms: float) -> bool:
-        """Whether the clocks have been far ahead for long enough, since an operator may have mistyped a time."""
+        """Whether the clocks have been far ahead for long enough to rule out that an operator mistyped a time."""
         if self._ahead_since_ms is None:
             self._ahead_since_ms = passed_ms
         return passed_ms - self._ahead_since_ms >= _STANDS_MS
@@ -183,7 +184,7 @@ class Witnesses:
         return not self._heard
 
     def hear(self, witness: int | str, ahead_ms: float, passed_ms: float) -> None:
-        """Remember a clock, and compare all clocks at the next query."""
+        """Remember the time of a clock, and compare all clocks again at the next query."""
         self._heard.pop(witness, None)
         self._heard[witness] = (ahead_ms, passed_ms)
         if len(self._heard) > _MOST_WITNESSES:
@@ -191,9 +192,7 @@ class Witnesses:
         self._judged_ms = -inf
 
     def agreed(self, passed_ms: float) -> float | None:
-        """Return a time that most agents and the store have reached, or None if none of them has been heard from
-        recently.
-        """
+        """Return a time that the store and most agents have reached, or None if none has been heard from recently."""
         if passed_ms >= self._judged_ms + _JUDGED_MS:
             self._judged_ms = passed_ms
             self._agreed = self._judge(passed_ms)

@@ -1,9 +1,9 @@
 """Handles hot segments for the runtime: passes them to the journal, reads them back, and drops them (adr/0071).
 
-The state machine sees only their sizes. A segment is dropped soon after its extents were replaced or deleted. It is
-also dropped if the state does not know it, which happens after a loss. Pins do not keep a hot segment, because a job
-that lasts for hours would then fill the journal. Jobs therefore first copy the segments that they read to the bucket,
-where pins keep them (`lacuna.pipeline.hot`).
+The state machine sees only their sizes. A segment is dropped soon after its extents have been replaced or deleted, or
+if the state does not know it, as after a loss. Pins do not keep hot segments, because a job that runs for hours would
+fill the journal. Jobs instead begin by copying the segments that they read to the bucket, where pins do apply
+(`lacuna.pipeline.hot`).
 """
 
 import asyncio
@@ -63,22 +63,22 @@ class HotBytes:
 
     @property
     def kept_bytes(self) -> int:
-        """The bytes of hot segments that the journal has, or will have after the next append."""
+        """The total bytes of hot segments in the journal, including those of the next append."""
         return self._kept_bytes + self.pending_bytes
 
     def opened(self) -> None:
-        """Count the hot segments that the journal has, once it is open."""
+        """Count the hot segments in the journal, once it is open."""
         self._kept_bytes = sum(self._journal.hot.values())
         self._rounds = deque(self._journal.hot)
 
     def add(self, commit: CommitSegment) -> None:
-        """Pass the bytes of a decided commit to the next append."""
+        """Include the bytes of a decided commit in the next append."""
         segment = commit.segment
         self._pending.append(HotSegment((segment.lease_id, segment.sequence), commit.hot))
         self.pending_bytes += len(commit.hot)
 
     def take(self) -> list[HotSegment]:
-        """Return the segments that the append now beginning must write."""
+        """Return the segments to write with the append that is beginning."""
         taken, self._pending = self._pending, []
         self._kept_bytes += self.pending_bytes
         self.pending_bytes = 0
@@ -88,7 +88,7 @@ class HotBytes:
         return taken
 
     async def read(self, command: ReadHot) -> Reply:
-        """Return the answer to a command: the first segments that it names, as many as fit."""
+        """Return the first segments that the command names, as many as fit into one reply."""
         if self._reads >= _MOST_READS:
             message = f"{self._reads} reads of hot segments are waiting already: try again"
             return Reply(
@@ -128,9 +128,7 @@ class HotBytes:
         return answer
 
     async def _read_journal(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes | None]:
-        """Return the segments that the journal has, with None for each damaged one. A damaged segment does not affect
-        the others.
-        """
+        """Return segments from the journal, with None for each damaged one, so that it does not affect the others."""
         if not keys:
             return {}
         try:
@@ -145,10 +143,11 @@ class HotBytes:
         return found
 
     def drop_some(self, state: State, now_ms: int, *, decided: int, durable: int) -> None:
-        """Examine some of the journal's segments, and drop those that nothing needs any more.
+        """Examine some of the journal's segments, and drop those that are no longer needed.
 
         The state is at position `decided`, ahead of the journal. If a swap among the last records were lost, the
-        replaced extents would exist again. So nothing is dropped before the journal is `durable` up to that position.
+        extents that it replaced would exist again, so nothing is dropped before the journal is `durable` up to that
+        position.
         """
         if self._dropping is not None:
             return
@@ -197,7 +196,7 @@ class HotBytes:
 
 
 def _first(command: ReadHot, journal: Journal) -> list[HotKey]:
-    """Return the first segments that a command names, as many as fit into one answer, but at least one."""
+    """Return the first segments that a command names: as many as fit into one reply, but at least one."""
     keys: list[HotKey] = []
     size = 0
     for segment in command.segments:

@@ -1,6 +1,6 @@
-"""The formats that a journal may have: this version's and all earlier ones.
+"""The formats of journals: this version's and all earlier ones.
 
-A leader raises the number that it finds to its own, so an earlier version rejects the journal from then on.
+A leader raises a lower format number to its own, after which earlier versions reject the journal.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ UNFINISHED: Final = 0
 
 
 def check_journal_format(what: str, found: object, newest: int) -> None:
-    """Do what `check_format` does, for a whole journal. Also raises JournalUnfinished."""
+    """Check the format of a whole journal, like `check_format`. Also raises JournalUnfinished."""
     if type(found) is int and found == UNFINISHED:
         raise JournalUnfinished("the copy of another journal to this place was not finished")
     check_format(what, found, newest)
@@ -28,7 +28,7 @@ def check_format(what: str, found: object, newest: int) -> None:
 
 @contextmanager
 def formats_of(name: str) -> Iterator[None]:
-    """Run the body, and prefix the errors of the two functions above with the journal's name."""
+    """Prefix errors of the two functions above with the journal's name."""
     try:
         yield
     except (JournalOfAnotherVersion, JournalUnfinished) as error:

@@ -21,8 +21,8 @@ from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 class Salvage:
     """The intact part of the journal `name`: the `state` at `position`.
 
-    At least everything up to `reached` was acknowledged. `problems` has a sentence for each problem. `hot` has the hot
-    segments that are left, or is None if all are.
+    At least everything up to `reached` was acknowledged. `problems` contains one sentence per problem. `hot` contains
+    the remaining hot segments, or is None if all of them remain.
     """
 
     name: str
