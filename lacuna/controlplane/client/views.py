@@ -18,7 +18,7 @@ Listener = Callable[[], None]
 
 
 class _Listeners:
-    """If one fails, its error goes to the event loop's handler, and the others still run."""
+    """Callbacks, all of which run even if some fail. The event loop's handler receives their errors."""
 
     __slots__ = ("_callbacks",)
 

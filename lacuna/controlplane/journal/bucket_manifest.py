@@ -61,7 +61,7 @@ def encode_manifest(manifest: Manifest, format_version: int | None = None) -> by
 
 
 def encode_fields(fields: dict[str, Any]) -> bytes:
-    """Return fields as JSON with a checksum. After a takeover, unknown fields are written back as read."""
+    """Return fields as JSON with a checksum."""
     return json.dumps({**fields, "crc": _checksum(fields)}, indent=1).encode() + b"\n"
 
 

@@ -9,13 +9,13 @@ from lacuna.controlplane.journal.journal import JournalError
 
 
 class OneAppend:
-    """At most one append at a time. It is a separate task, so it continues if no caller waits for it any more."""
+    """Runs at most one append at a time, as a separate task that continues even if no caller waits for it."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[int] | None = None
 
     def begin(self, append: Callable[[], Coroutine[Any, Any, int]]) -> "asyncio.Future[int]":
-        """Start `append`, and return a future of its position. Raises JournalError if one is under way."""
+        """Start `append`, and return a future of its position. Raises JournalError if an append is in progress."""
         if self._task is not None:
             raise JournalError("an append is already under way: wait for it first")
         appended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -37,6 +37,6 @@ class OneAppend:
             appended.set_result(task.result())
 
     async def finish(self) -> None:
-        """Wait until no append is under way."""
+        """Wait until no append is in progress."""
         if self._task is not None:
             await asyncio.wait([self._task])

@@ -1,4 +1,4 @@
-"""The location of a journal in a form that can be passed to another process."""
+"""The location of a journal, in a form that can be passed to a different process."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -11,7 +11,7 @@ POSTGRESQL: Final = "postgresql"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The address `url` of a journal, and the URL of the cluster's store, or "" if no store is named.
+    """The address `url` of a journal, and the URL of the cluster's store, or "" if none is given.
 
     If the store is a bucket, it contains the snapshots of a shared journal.
     """
@@ -25,5 +25,5 @@ class Place:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Return the place described by `text`, or None if it is the path of an SQLite journal."""
+        """Return the place that `text` describes, or None if it is the path of an SQLite journal."""
         return cls(**json.loads(text)) if text.startswith("{") else None

@@ -1,11 +1,10 @@
-"""The hot segments of a journal in PostgreSQL: tables lacuna.hot_1, lacuna.hot_2, ..., each for a range of positions.
+"""The hot segments of a journal in PostgreSQL, in tables lacuna.hot_1, lacuna.hot_2, ..., one per range of positions.
 
-The statement of an append inserts into the newest table, and a table is dropped as a whole once nothing in it is live.
-So no row is ever deleted, and there is nothing to vacuum. They are separate tables, not partitions of one: attaching or
-dropping a partition locks its parent, so that a long query by another client, such as a dump, would hold up all
-appends.
+Appends insert into the newest table. A table is dropped as a whole once nothing in it is live, so no row is ever
+deleted, and there is nothing to vacuum. Partitions of a single table would not do: attaching or dropping one locks the
+parent, so a long query by a different client, such as a dump, would hold up all appends.
 
-The next table is created ahead of time, while appends continue. If that fails, appends continue in the newest table.
+The next table is created ahead of time, without delaying appends. If that fails, the newest table continues to grow.
 """
 
 import asyncio
@@ -80,7 +79,7 @@ _DROP: Final = "DROP TABLE lacuna.hot_{0}"
 
 
 async def create_table(connection: Connection, number: int) -> None:
-    """Create a table, unless it exists. Raises asyncpg's errors."""
+    """Create a table unless it exists. Raises asyncpg's errors."""
     await connection.execute(_CREATE.format(number))
 
 
@@ -105,7 +104,7 @@ async def table_numbers(connection: Connection, schema: str = "lacuna") -> list[
 
 @dataclass(slots=True)
 class _Table:
-    """What a table holds: `live` of its rows have not been dropped."""
+    """How full a table is. `live` counts the rows that have not been dropped."""
 
     bytes: int = 0
     rows: int = 0
@@ -121,9 +120,9 @@ class _Table:
 
 
 class HotTables:
-    """The hot segments in the database at `url`, as the leader of the journal tracks them.
+    """The hot segments in the database at `url`, as the journal's leader tracks them.
 
-    It has a connection of its own, so that appends never wait for a read.
+    They are read over a separate connection, so that appends never wait for a read.
     """
 
     def __init__(self, url: str) -> None:
@@ -160,18 +159,20 @@ class HotTables:
 
     @property
     def _newest(self) -> int:
-        """The table of the next append: the first one that is not full, or else the last."""
+        """The table for the next append: the first one that is not full, or else the last."""
         numbers = list(self._tables)
         if len(numbers) > 1 and not self._tables[numbers[-2]].is_filled(1.0):
             return numbers[-2]
         return numbers[-1]
 
     def statement(self, hot: Sequence[HotSegment]) -> tuple[str, tuple[list[Any], ...]]:
-        """Return the statement of an append with hot segments, and the parameters that follow its five other ones."""
+        """Return the statement of an append with hot segments, and the parameters for them, which follow five
+        others.
+        """
         return _APPEND.format(self._newest), _columns(hot)
 
     def note(self, hot: Sequence[HotSegment]) -> None:
-        """Record that the statement of an append with these segments is durable."""
+        """Record that the append of these segments is durable."""
         number = self._newest
         table = self._tables[number]
         for segment in hot:
@@ -203,7 +204,7 @@ class HotTables:
             raise fenced(self._name, self._epoch)
 
     async def read(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
-        """Return the bytes of the segments that are live. Raises JournalCorrupt and JournalUnreachable."""
+        """Return the bytes of those segments that are live. Raises JournalCorrupt and JournalUnreachable."""
         found: dict[HotKey, bytes] = {}
         for portion in in_portions(keys, self.sizes, _READ_BYTES, _READ_KEYS):
             tables: dict[int, list[HotKey]] = {}
@@ -231,9 +232,9 @@ class HotTables:
         return segments
 
     async def drop(self, keys: Collection[HotKey]) -> None:
-        """Forget segments, then drop the tables in which nothing is live any more, except for the newest.
+        """Forget segments, then drop all tables without live ones, except the newest.
 
-        A table that another connection uses is dropped later. Raises JournalFenced and JournalUnreachable.
+        A table that a different connection is using is dropped later. Raises JournalFenced and JournalUnreachable.
         """
         for key in keys:
             if self.sizes.pop(key, None) is not None:
@@ -255,7 +256,7 @@ class HotTables:
             await connection.execute(_DROP.format(number))
 
     async def close(self) -> None:
-        """Finish the creation of a table, and close the connection. Closing again does nothing."""
+        """Wait for a table that is being created, and close the connection. Closing again has no effect."""
         if self._creating is not None:
             await asyncio.wait([self._creating])
         async with self._turn:

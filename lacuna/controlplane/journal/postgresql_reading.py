@@ -1,4 +1,4 @@
-"""Reads a journal in PostgreSQL, for its writer, and for standbys over separate connections."""
+"""Reads a journal in PostgreSQL, for its writer and, over connections of their own, for standbys."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -64,10 +64,11 @@ Connected = Callable[[], AbstractAsyncContextManager[Connection]]
 async def read_batches(
     connected: Connected, name: str, after_position: int, seal: Seal | None = None
 ) -> AsyncIterator[JournalBatch]:
-    """Yield the appends after `after_position` in the journal `name`. Other work runs between two reads.
+    """Yield the appends after `after_position` in the journal `name`. Other work may use the connection between two
+    reads.
 
-    Raises JournalTrimmed if they were deleted, JournalReplaced if the previous row does not have `seal`, JournalCorrupt
-    at a gap or a wrong checksum, and what `connected` raises.
+    Raises JournalTrimmed if they have been deleted, JournalReplaced if the row before them does not have `seal`,
+    JournalCorrupt at a gap or a wrong checksum, and the errors of `connected`.
     """
     position = after_position
     while True:
@@ -160,7 +161,7 @@ class PostgresqlReader:
             await disconnect(connection)
 
     async def _is_there(self) -> bool:
-        """Whether tables of this version exist."""
+        """Whether there are tables that this version can read."""
         if self._cluster_id is None:
             async with self._connected() as connection:
                 if await is_there(connection):

@@ -1,7 +1,6 @@
-"""Renews a leader's lease outside the event loop that leads (adr/0065).
+"""Renews a leader's lease outside the event loop that leads (adr/0065), so that a slow step does not end the lease.
 
-So a slow step, whatever its reason, does not end the lease. A loop that has stopped for good is given up after half a
-minute, so that a standby can lead.
+If that loop makes no progress for half a minute, the lease is given up, so that a standby can lead.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ _LONGEST_STALL_LEASES: Final = 3
 
 
 class LoopWatch:
-    """Checks from another thread whether the event loop that created it makes progress."""
+    """Checks from a different thread whether the event loop that created it makes progress."""
 
     def __init__(self, clock: Clock, lease: float) -> None:
         self._clock = clock
@@ -40,9 +39,8 @@ class LoopWatch:
         self._asked_ms: float | None = None
 
     def check(self) -> None:
-        """Ask the loop for an answer, unless an earlier request is still unanswered.
-
-        Raises JournalError if the loop has not answered for too long.
+        """Ask the loop for an answer, unless one is already pending. Raises JournalError if the loop has not answered
+        for too long.
         """
         now_ms, asked_ms = self._clock.passed_ms(), self._asked_ms
         if asked_ms is None:
@@ -103,7 +101,6 @@ def _run_in(
 
 
 async def _end_others() -> None:
-    """Cancel all other tasks of this loop, and wait until they have ended."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for each in others:
         each.cancel()
@@ -113,10 +110,7 @@ async def _end_others() -> None:
 async def renew_forever(
     renewer: Renewer, tenure: LeasedTenure, clock: Clock, lease: float, check: Check
 ) -> None:
-    """Renew a lease of `lease` seconds until a renewal or `check` fails; then end `tenure`.
-
-    Raises JournalError. The renewer's resources are always released.
-    """
+    """Renew a lease of `lease` seconds until a renewal or `check` fails, then end `tenure`. Raises JournalError."""
     try:
         while True:
             await clock.sleep(int(lease * 1000 / _RENEWALS))

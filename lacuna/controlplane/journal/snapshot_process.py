@@ -1,4 +1,4 @@
-"""Runs a separate process for each snapshot, so that no commit waits for one."""
+"""Makes each snapshot in a separate process, so that no commit waits for one."""
 
 import asyncio
 import os

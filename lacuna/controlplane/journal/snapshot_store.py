@@ -1,4 +1,4 @@
-"""The place of a journal's snapshots, if they are not in a file beside it."""
+"""Where a journal's snapshots are stored, unless they are in a file beside it."""
 
 import logging
 from collections.abc import Sequence
@@ -23,17 +23,18 @@ KEPT_SNAPSHOTS: Final = 2
 class SnapshotStore(Protocol):
     """The snapshots of one journal, in its database or elsewhere.
 
-    Each call gets the journal's cluster, and raises JournalForeign if the store belongs to another one. None stands for
-    an unknown cluster, and any store is then accepted. `judge` says which snapshots fit the journal; the others are
-    ignored. Without `judge`, all fit.
+    Each call names the journal's cluster, and raises JournalForeign if the store belongs to a different one; None
+    stands for an unknown cluster, for which any store is accepted. `judge` determines which snapshots fit the journal,
+    and the others are ignored; without it, all fit.
     """
 
     async def check(self, cluster_id: str | None, /) -> None:
-        """Raise JournalForeign if the store belongs to another cluster; None stands for a new one."""
+        """Raise JournalForeign if the store belongs to a different cluster. None stands for a new cluster."""
         ...
 
     async def load(self, cluster_id: str | None, judge: Judge | None = None, /) -> Snapshot | None:
-        """Return the newest undamaged snapshot that fits, or None if there is none. Logs newer ones that do not fit.
+        """Return the newest undamaged snapshot that fits, or None if there is none. Newer ones that do not fit are
+        logged.
 
         Raises JournalCorrupt if all of them are damaged, JournalLoss if one is ahead of the journal, and JournalError
         if the store cannot be read.
@@ -43,16 +44,15 @@ class SnapshotStore(Protocol):
     async def store(
         self, snapshot: Snapshot, cluster_id: str, judge: Judge | None = None, /
     ) -> int:
-        """Store a snapshot durably, and delete all before the newest `KEPT_SNAPSHOTS` that fit. Raises JournalError.
-
-        Return the position up to which the journal can be trimmed, as `trimmable` does.
+        """Store a snapshot durably, delete all but the newest `KEPT_SNAPSHOTS` that fit, and return the position up to
+        which the journal can be trimmed, as `trimmable` does. Raises JournalError.
         """
         ...
 
     async def trimmable(self, cluster_id: str, judge: Judge | None = None, /) -> int:
         """Return the position of the older of the newest `KEPT_SNAPSHOTS` that fit, or 0 if there are fewer.
 
-        The journal has to keep the append that ends there, since the snapshot is checked against it.
+        The journal must keep the append that ends there, since the snapshot is checked against it.
         """
         ...
 
@@ -71,14 +71,14 @@ S = TypeVar("S", bound=Stored)
 
 
 async def fitting(stored: Sequence[S], judge: Judge | None) -> list[S]:
-    """Return the snapshots that fit. Those without a seal always fit."""
+    """Return the snapshots that fit, including all without a seal."""
     return [each for each, fit in await _judged(stored, judge) if fit is Fit.FITS]
 
 
 async def loadable(name: str, stored: Sequence[S], judge: Judge | None) -> list[S]:
-    """Do what `fitting` does for the snapshots in `name`, before one is loaded.
+    """Return the snapshots in `name` that fit, like `fitting`, before one is loaded.
 
-    Logs those that would have been loaded first but do not fit. Raises JournalLoss if one is ahead of the journal.
+    Logs newer ones that do not fit. Raises JournalLoss if one is ahead of the journal.
     """
     judged = await _judged(stored, judge)
     fit = [each for each, how in judged if how is Fit.FITS]

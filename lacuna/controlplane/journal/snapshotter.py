@@ -1,12 +1,10 @@
-"""The process that makes a snapshot, by replaying the journal's later records on top of the last snapshot.
-
+"""The process that makes a snapshot, by replaying later journal records on top of the previous one.
 
     python -m lacuna.controlplane.journal.snapshotter POSITION < PLACE
 
-
 PLACE is the path of an SQLite journal, or the text of a `Place` for any other journal. The process reads the journal
-without blocking the writer, and writes to the snapshot database, which is a separate file, or to the bucket. It exits
-with status 0 once a snapshot at POSITION or later is durable.
+without blocking the writer, and writes to a separate file, the snapshot database, or to the bucket. It exits with
+status 0 once a snapshot at POSITION or later is durable.
 """
 
 import asyncio
@@ -29,9 +27,8 @@ _NICENESS = 10
 
 
 def make_snapshot(path: str, position: int) -> int:
-    """Make a snapshot of the journal at `path`, at `position` or later, and return its position.
-
-    Raises JournalError.
+    """Make a snapshot of the journal at `path`, at `position` or later, and return its position. Raises
+    JournalError.
     """
     with closing(connect(path)) as journal:
         journal.execute("PRAGMA query_only=1")

@@ -1,6 +1,4 @@
-"""A journal in a PostgreSQL database. This kind needs the extra `postgresql`. Snapshots are in the bucket, if there is
-one.
-"""
+"""A journal in PostgreSQL, which needs the `postgresql` extra. Its snapshots are in the bucket, if there is one."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ _needing_extra = partial(needing_extra, "a journal in PostgreSQL", "postgresql")
 
 
 def snapshots_at(place: Place, store: ConditionalStore | None) -> SnapshotStore:
-    """Return the snapshots of the journal at `place`; `store` is its bucket, if it has one."""
+    """Return the snapshots of the journal at `place`; `store` is its bucket, if any."""
     from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
     from lacuna.controlplane.journal.postgresql_snapshots import MovedSnapshots, PostgresqlSnapshots
 

@@ -1,8 +1,8 @@
 """A journal in the bucket that begins with a snapshot.
 
-The manifest comes first, in a format that every version rejects, and is replaced at the end; both writes are
-conditional. The journal's first append is an opening. The others have no records, and contain the hot segments. The
-next leader's opening has the number after them.
+The manifest is written first, in a format that every version rejects, and is replaced at the end; both writes are
+conditional. The first append is an opening. Further appends contain hot segments but no records, and the next leader's
+opening follows them.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ _ANSWER_SECONDS: Final = 10.0
 
 
 class BucketTarget:
-    """The bucket of `store`, which messages call `name`. The caller closes the store."""
+    """The bucket of `store`, called `name` in messages. The caller closes the store."""
 
     def __init__(self, store: ConditionalStore, name: str) -> None:
         self.name = name
@@ -58,9 +58,7 @@ class BucketTarget:
         """Do nothing, since nothing is held."""
 
     async def _unfinished(self) -> VersionedObject | None:
-        """Return the manifest that an earlier copy has left behind. Raises JournalForeign if there is a journal
-        here.
-        """
+        """Return the manifest that an interrupted copy has left behind. Raises JournalForeign if there is a journal."""
         found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
         remedy = (
             f"give another bucket or prefix, or move {JOURNAL_MANIFEST_KEY} and all objects under "
@@ -113,9 +111,7 @@ class BucketTarget:
             pass
 
     async def _delete_appends(self) -> bool:
-        """Delete all appends, and return whether there were any. If so, an earlier copy may have created another one
-        after the listing.
-        """
+        """Delete all appends, and return whether there were any, since an earlier copy may still be creating more."""
         found = False
         async for left in Appends(self._bucket).pages(0):
             found = True

@@ -32,7 +32,7 @@ _FINISH: Final = "UPDATE lacuna.journal SET format_version = $1"
 
 
 class PostgresqlTarget:
-    """The database at `url`. The snapshot is stored there too, regardless of where later ones will be."""
+    """The database at `url`. The initial snapshot is stored there too, wherever later ones will be."""
 
     def __init__(self, url: str) -> None:
         self.name = name_of(url)
@@ -50,7 +50,7 @@ class PostgresqlTarget:
         """Do nothing, since nothing is held."""
 
     async def _is_unfinished(self, connection: Connection) -> bool:
-        """Whether an earlier copy has created tables here. Raises JournalForeign if they belong to a journal."""
+        """Whether an interrupted copy has left tables here. Raises JournalForeign if they are those of a journal."""
         if not await is_there(connection):
             return False
         try:
@@ -77,12 +77,11 @@ class PostgresqlTarget:
             await insert_snapshot(connection, beginning.snapshot)
 
     async def add_hot(self, hot: Sequence[HotSegment]) -> None:
-        """Insert the segments into the first table."""
         async with connected(self._url) as connection:
             await insert_hot(connection, hot)
 
     async def read_back(self) -> Beginning:
-        """Read the tables over other connections."""
+        """Read the tables over new connections."""
         async with connected(self._url) as connection:
             row = await connection.fetchrow(_READ, self._copy)
         if row is None:
@@ -93,7 +92,7 @@ class PostgresqlTarget:
         return Beginning(row["cluster_id"], row["epoch"], snapshot)
 
     async def finish(self) -> None:
-        """Give the journal its format, in a transaction that excludes other copies."""
+        """Give the journal a valid format, in a transaction that excludes other copies."""
         async with connected(self._url) as connection, connection.transaction():
             if await connection.execute(_RELEASE, self._copy) != "UPDATE 1":
                 raise self._in_use()

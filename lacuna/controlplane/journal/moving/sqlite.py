@@ -29,7 +29,7 @@ from lacuna.controlplane.journal.witness import witness_path
 
 
 class SqliteTarget:
-    """The file `path`, in a directory that exists."""
+    """The file at `path`, whose directory exists."""
 
     def __init__(self, path: str) -> None:
         self.name = path
@@ -50,7 +50,7 @@ class SqliteTarget:
         os.close(self._lock)
 
     def _check_free(self) -> None:
-        """Raise JournalForeign unless the place is empty or has an unfinished copy."""
+        """Raise JournalForeign unless the place is empty or contains an unfinished copy."""
         if not os.path.exists(self.name):
             for path in (snapshots_path(self.name), witness_path(self.name)):
                 if os.path.exists(path):
@@ -110,7 +110,6 @@ class SqliteTarget:
         return Beginning(stored["cluster_id"], stored["fencing_token"], snapshot)
 
     async def finish(self) -> None:
-        """Give the journal its format."""
         await asyncio.to_thread(self._finish)
 
     def _finish(self) -> None:
