@@ -1,10 +1,10 @@
 """The single writer: decides commands, replays and journals their records, and replies once they are durable (S2).
 
-The state is ahead of the journal, so that a command sees the effects of the one before it. Every reply and delta has
-the journal position that it depends on, and is held until the journal is durable up to that position. One queue holds
-them all, so they are delivered in the order of the decisions. A failed append stops the control plane, because the
-state in memory may then never become durable. A leader that holds a lease also holds answers without records until the
-journal proves that it led when it decided them.
+The state is ahead of the journal, so that each command sees the effects of the previous one. Every reply and delta is
+held until the journal is durable up to the position that it depends on. They are all in one queue, and are therefore
+delivered in the order of the decisions. A failed append stops the control plane, because the state in memory may then
+never become durable. If the leader holds a lease, answers without records are also held until the journal proves that
+it was leading when it decided them.
 """
 
 import asyncio
@@ -59,11 +59,10 @@ _LATE_MS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSettings:
-    """Bounds and intervals of a runtime.
+    """Limits and intervals of a runtime. Raises SettingsError.
 
-    Commands wait in the backlog while `max_held` or more deliveries are held, or `max_held_bytes` of records are not
-    yet being written. `max_backlog` is the maximum number of commands in the backlog, and `max_subscriptions` the
-    maximum number of partitions that one session watches. Raises SettingsError.
+    Commands wait in the backlog, which has room for `max_backlog` of them, while `max_held` deliveries are held, or
+    `max_held_bytes` of records are waiting for an append. One session may watch `max_subscriptions` partitions.
     """
 
     snapshot_records: int = setting(
@@ -103,10 +102,8 @@ class RuntimeSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeLoad:
-    """The fill levels of a runtime's queues, and the journal's position. `pending_*` count what is not being written
-    yet.
-
-    `longest_step_ms` is how long the longest decision so far has taken, for a command or a tick.
+    """The fill levels of a runtime's queues, and the journal's position. `pending_*` refer to records whose append has
+    not begun. `longest_step_ms` is the duration of the longest decision so far, for a command or a tick.
     """
 
     sessions: int
@@ -124,11 +121,11 @@ class RuntimeLoad:
 class Runtime:
     """One running control plane. Call `start` first, and use the runtime only in the event loop of that call.
 
-    `on_fatal` is called once with the error if the runtime has to stop; it cannot be restarted. `prepare` is called
-    with the state before the first command is decided. `replica` holds what was already replayed from the journal.
-    Nothing is decided once `tenure` no longer holds, since another control plane may have taken over. `confirm` is
-    `SharedJournal.confirm` for a journal that others can take over, and None for any other journal. A snapshot is also
-    made after `snapshot_appends` appends. `authorizer` says whether ACLs restrict jobs.
+    `on_fatal` receives the error if the runtime has to stop, after which it cannot be restarted. `prepare` is called
+    with the state before the first decision. `replica` is the state that has already been replayed. Nothing is decided
+    once `tenure` has ended, since a different control plane may have taken over. `confirm` is `SharedJournal.confirm`
+    if the journal is shared, and otherwise None. A snapshot is due, among other times, after `snapshot_appends`
+    appends. `authorizer` determines whether ACLs restrict jobs.
     """
 
     def __init__(
@@ -200,9 +197,8 @@ class Runtime:
         self._timer: asyncio.Task[None] | None = None
 
     async def start(self, cluster_id: str | None = None) -> None:
-        """Open and replay the journal, and begin to serve.
-
-        `cluster_id` is the id that the journal should have; None accepts any. Raises JournalError.
+        """Open and replay the journal, and begin serving. `cluster_id` is the expected id; None accepts any. Raises
+        JournalError.
         """
         opened = await self._journal.open(cluster_id)
         self.cluster_id = opened.cluster_id
@@ -227,7 +223,7 @@ class Runtime:
         self._snapshots.make_if_due(self._appender.durable)
 
     async def _recover(self, opened: OpenedJournal) -> None:
-        """Rebuild the state at the journal's end. Raises JournalCorrupt and JournalForeign."""
+        """Restore the state at the journal's end. Raises JournalCorrupt and JournalForeign."""
         replica = self._replica
         await replica.catch_up(self._journal)
         replica.check(opened)
@@ -243,7 +239,7 @@ class Runtime:
         self._snapshots.count(replica.records, replica.bytes, replica.appends)
 
     async def close(self) -> None:
-        """Stop after writing and answering everything decided. Later commands fail. Closing again does nothing."""
+        """Write and answer everything already decided, then stop. Later commands fail. Closing again has no effect."""
         self._is_closing = True
         self._appender.hurry()
         for task in (self._timer, *self._hot_reads):
@@ -263,16 +259,14 @@ class Runtime:
         self._fail(error)
 
     async def abort(self, reason: str = "the control plane was killed") -> None:
-        """Stop at once, as in a crash: unanswered commands are never answered."""
+        """Stop at once, as in a crash, so that unanswered commands are never answered."""
         if self._stopped is None:
             self._end(ControlPlaneUnavailable(reason))
         await self.close()
 
     @property
     def epoch(self) -> int:
-        """The fencing token that the journal gave to this control plane at `start`. It is higher than those of all
-        earlier leaders.
-        """
+        """The fencing token that the journal issued at `start`, higher than that of every earlier leader."""
         return self._fencing_token
 
     @property
@@ -282,13 +276,10 @@ class Runtime:
 
     @property
     def state(self) -> State:
-        """The current state, which is ahead of the journal. Only read it, and only within one step of the event
-        loop.
-        """
+        """The current state, ahead of the journal. It is read-only, and valid within one step of the event loop."""
         return self._state
 
     def now_ms(self) -> int:
-        """Return the control plane's time."""
         return self._time.now_ms()
 
     @property
@@ -297,7 +288,6 @@ class Runtime:
         return self._time
 
     def load(self) -> RuntimeLoad:
-        """Return the fill levels of the queues."""
         return RuntimeLoad(
             sessions=len(self._sessions),
             subscriptions=sum(map(len, self._watchers.values())),
@@ -312,24 +302,24 @@ class Runtime:
         )
 
     def serialized_state(self) -> bytes:
-        """Return the durable state as a snapshot would hold it now, with all parts joined."""
+        """Return the durable state as a snapshot would contain it now, with all parts joined."""
         return machine.snapshot(self._state)
 
     @property
     def held_count(self) -> int:
-        """The number of deliveries that wait for the disk, each with the replies and deltas of one decision for one
+        """The number of deliveries that wait for the journal. Each contains one decision's replies and deltas for one
         session.
         """
         return len(self._held)
 
     async def room(self) -> None:
-        """Wait until the backlog is empty. The service waits here before it passes on another request."""
+        """Wait until the backlog is empty. The service does this before it passes on the next request."""
         await self._room.wait()
 
     # Sessions
 
     def open_session(self, receiver: Receiver, *, job: Job | None = None) -> RuntimeSession:
-        """Open a session of an agent, a control plane, or a job; a job receives no secrets."""
+        """Open a session of an agent or control plane or, if `job` is given, of a job, which receives no secrets."""
         self._check_running()
         self._last_session += 1
         rights = None if job is None else self._rights_of(job)
@@ -369,9 +359,9 @@ class Runtime:
         session.parked.clear()
 
     def subscribe(self, session: RuntimeSession, keys: Sequence[PartitionKey]) -> None:
-        """Deliver a snapshot of each partition, then its deltas.
+        """Deliver a snapshot of each partition, followed by its deltas.
 
-        Raises ControlPlaneUnavailable if the runtime has stopped, or if the session watches too many partitions.
+        Raises ControlPlaneUnavailable if the runtime has stopped, or the session would watch too many partitions.
         """
         self._check_running()
         new = set(keys) - session.keys - session.unshown
@@ -385,7 +375,7 @@ class Runtime:
         self._show()
 
     def _show(self) -> None:
-        """Send sessions the partitions that they wait for, while time remains."""
+        """Send sessions the partitions that they have subscribed to, as long as there is time."""
         while self._unshown and self._has_time():
             session, key = self._unshown.popleft()
             delta = self._next_shown(session, key)
@@ -401,7 +391,7 @@ class Runtime:
             self._go_on_soon()
 
     def _next_shown(self, session: RuntimeSession, key: PartitionKey) -> PartitionDelta | None:
-        """Return the next part of a partition to send to a session, or None if the session has all of it."""
+        """Return the next part of a partition for a session, or None if the session already has all of it."""
         below = session.older.pop(key, 0)
         if key in session.unshown:
             session.unshown.remove(key)
@@ -410,7 +400,7 @@ class Runtime:
         return partition.older_delta(below) if below and partition is not None else None
 
     def _shown(self, session: RuntimeSession, key: PartitionKey) -> PartitionDelta:
-        """Subscribe a session to a partition. Return the first part of it to send."""
+        """Subscribe a session to a partition, and return the first part to send."""
         if session.rights is not None and (why := session.rights.refusal(key[0])):
             self.unsubscribe(session, (key,))
             return _refused(key, why)
@@ -436,10 +426,8 @@ class Runtime:
     # Commands
 
     def submit(self, session: RuntimeSession, commands: Sequence[Command]) -> None:
-        """Accept commands in order. Decide them at once, unless too much waits for the disk or decisions have taken too
-        long.
-
-        Raises ControlPlaneUnavailable if the runtime has stopped or the backlog is full.
+        """Accept commands, and decide them in order: at once, unless too many deliveries are held or decisions have
+        taken too long. Raises ControlPlaneUnavailable if the runtime has stopped or the backlog is full.
         """
         self._check_running()
         if self._backlog or self._is_full():
@@ -452,7 +440,7 @@ class Runtime:
         self._take(session, commands)
 
     def _wait(self, session: RuntimeSession, commands: Iterable[Command]) -> None:
-        """Queue commands behind those that already wait."""
+        """Add commands to the end of the backlog."""
         self._backlog.extend((session, command) for command in commands)
         if self._backlog:
             self._room.clear()
@@ -467,7 +455,7 @@ class Runtime:
         self._appender.append_soon()
 
     def _try(self, session: RuntimeSession, command: Command) -> None:
-        """Decide a command if this control plane leads. Stop the runtime if deciding fails."""
+        """Decide a command if this control plane leads. If that fails, stop the runtime."""
         if not self._leads():
             return
         began_ms = self._clock.passed_ms()
@@ -478,7 +466,7 @@ class Runtime:
         self._note_step(began_ms, command.WhichOneof("verb") or "")
 
     def _note_step(self, began_ms: float, what: str) -> None:
-        """Record the length of a step, and log the step if it held up other work."""
+        """Record the duration of a step, and log it if the step held up other work."""
         took_ms = self._clock.passed_ms() - began_ms
         self._longest_step_ms = max(self._longest_step_ms, took_ms)
         if took_ms > _LONG_STEP_MS:
@@ -494,7 +482,7 @@ class Runtime:
             )
 
     def _has_time(self) -> bool:
-        """Whether this iteration of the event loop still has time for decisions."""
+        """Whether there is time for more decisions in this iteration of the event loop."""
         now_ms = self._clock.passed_ms()
         if self._slice_began_ms is None:
             self._slice_began_ms = now_ms
@@ -505,7 +493,7 @@ class Runtime:
         self._slice_began_ms = None
 
     def _go_on_soon(self) -> None:
-        """Continue the remaining work in the next iteration of the event loop."""
+        """Continue with the remaining work in the next iteration of the event loop."""
         if self._going_on is None:
             self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
 
@@ -516,7 +504,7 @@ class Runtime:
             self._drain_backlog()
 
     def tick(self) -> None:
-        """Expire everything that is overdue now. Raises ControlPlaneUnavailable if the runtime has stopped."""
+        """Expire everything that is overdue. Raises ControlPlaneUnavailable if the runtime has stopped."""
         self._check_running()
         self._step("a tick", machine.tick)
         if not self._time.is_doubtful:
@@ -529,7 +517,7 @@ class Runtime:
             self._state.hot_intake.kept_bytes = self._hot.kept_bytes
 
     def expect_jump(self, by_ms: int) -> None:
-        """Do not treat a jump as a pause of the process, since a test has moved the clock forwards by `by_ms`."""
+        """Do not mistake it for a pause of the process that a test moves the clock forwards by `by_ms`."""
         self._ticked_ms += by_ms
 
     def _step(self, what: str, decide: Callable[[State, Context], Decision]) -> None:
@@ -546,10 +534,10 @@ class Runtime:
         self._appender.append_soon()
 
     async def _tick_forever(self) -> None:
-        """Tick in each interval.
+        """Tick at regular intervals.
 
-        The first tick after a pause of the process is skipped, so that messages that arrived in the meantime are
-        decided before anything counts as overdue.
+        The first tick after a pause of the process is skipped, so that messages that have arrived meanwhile are decided
+        before anything counts as overdue.
         """
         has_paused = False
         while True:
@@ -561,10 +549,11 @@ class Runtime:
                 self.tick()
 
     def _note_pause(self) -> bool:
-        """Return whether the process was stopped since the last tick; if so, leases and sessions last longer.
+        """Return whether the process was stopped since the last tick and, if so, extend leases and sessions
+        accordingly.
 
-        In that time, the machine slept, or the process was starved or suspended. Renewals and heartbeats still wait in
-        the sockets.
+        The machine may have slept, or the process may have been suspended or starved of CPU time. Renewals and
+        heartbeats are then still waiting in the sockets.
         """
         passed_ms = self._context(0).now_ms - self._ticked_ms
         # In one interval of real time, two may pass (`SteadyTime`).
@@ -615,7 +604,7 @@ class Runtime:
             self._apply(Decision(completions=[(token, reply)]))
 
     def _hear(self, command: Command, reply: Reply | None) -> None:
-        """Record the clocks that an agent with a lease reports: its own, and that of the store."""
+        """Record what an agent with a lease reports about its own clock and the store's."""
         told: RegisterAgent | AgentReport
         if command.HasField("register_agent") and reply is not None:
             node_id, told = reply.agent_registered.node_id, command.register_agent
@@ -640,7 +629,7 @@ class Runtime:
     ) -> None:
         """Replay a decision, queue its records, and hold its replies and deltas for their sessions.
 
-        `command` is the decided command, or None if there was none, as for a tick. `reply` waits for `proof`.
+        `command` is the decided command, or None, for example for a tick. `reply` waits for `proof`.
         """
         is_told = _log.isEnabledFor(logging.INFO)
         for record in decision.records:
@@ -666,7 +655,7 @@ class Runtime:
             self._hold(held.values())
 
     def _add_hot(self, commit: CommitSegment) -> None:
-        """Have the journal keep the bytes of a hot segment, unless its commit was refused or left no extent."""
+        """Have the journal keep the bytes of a hot segment, unless its commit was rejected or left no extent."""
         segments, key = self._state.segments, (commit.segment.lease_id, commit.segment.sequence)
         if key in segments and key not in segments.replaced:
             self._hot.add(commit)
@@ -689,7 +678,7 @@ class Runtime:
                 self._held_for(held, session).partitions.append(delta)
 
     def _look_again(self, session: RuntimeSession, held: dict[RuntimeSession, Held]) -> None:
-        """End the subscriptions of a job that ACLs no longer allow."""
+        """End those subscriptions of a job that ACLs no longer allow."""
         assert session.rights is not None
         watched = {topic_id for topic_id, _ in session.keys}
         refused = {each: why for each in watched if (why := session.rights.refusal(each))}
@@ -706,7 +695,7 @@ class Runtime:
     # Deliveries
 
     def _appended(self, records: int, size: int) -> None:
-        """Deliver what has become durable, and decide the commands that waited for room."""
+        """Deliver what has become durable, and decide commands from the backlog."""
         self._snapshots.count(records, size, 1 if records else 0)
         self._release()
         self._drain_backlog()
@@ -718,9 +707,9 @@ class Runtime:
             self._release()
 
     def _release(self) -> None:
-        """Deliver, in order, what has become durable.
+        """Deliver what has become durable, in order.
 
-        Receivers can call back into the runtime, so a nested call during a delivery does nothing.
+        A receiver may call back into the runtime, so nested calls do nothing.
         """
         if self._is_releasing:
             return
@@ -764,8 +753,8 @@ class Runtime:
     def _leads(self) -> bool:
         """Whether commands may be decided. If the tenure has ended, stop the runtime.
 
-        This is checked when a command is decided. The reply to a command decided in time stays correct, however late it
-        is sent.
+        Checking at the time of the decision is enough, since the reply to a timely decision remains correct however
+        late it is sent.
         """
         has_ended = self._tenure is not None and not self._tenure.holds()
         if self._stopped is None and has_ended:
@@ -784,7 +773,7 @@ class Runtime:
             raise ControlPlaneUnavailable("the control plane is stopping")
 
     def _fail(self, error: BaseException) -> None:
-        """Stop the runtime and notify the process, since replies given now might not become durable."""
+        """Stop the runtime and notify the process, since the effects of later replies might not become durable."""
         if self._stopped is not None:
             return
         # The caller reports errors of a journal, and whether they end the process.

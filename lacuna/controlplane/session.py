@@ -1,4 +1,4 @@
-"""The runtime's end of a session, and its deliveries, which are held until they are durable."""
+"""The runtime's end of a session, and the deliveries held until they are durable."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -12,10 +12,10 @@ from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 
 class SessionRuntime(Protocol):
-    """The runtime as its sessions call it."""
+    """The runtime as its sessions use it."""
 
     def submit(self, session: "RuntimeSession", commands: Sequence[Command]) -> None:
-        """Accept commands, in order."""
+        """Accept commands, to be decided in order."""
         ...
 
     def subscribe(self, session: "RuntimeSession", keys: Sequence[PartitionKey]) -> None:
@@ -32,9 +32,9 @@ class SessionRuntime(Protocol):
 
 
 class Held:
-    """The replies and deltas of one decision for one session, delivered once the journal is durable up to `position`.
+    """One decision's replies and deltas for one session, held until the journal is durable up to `position`.
 
-    If `proof` is not 0, they also wait for the proof with that number (`Runtime`).
+    If `proof` is not 0, they are also held until the proof with that number has been given (`Runtime`).
     """
 
     __slots__ = ("cluster", "partitions", "position", "proof", "replies", "session")
@@ -73,9 +73,7 @@ class RuntimeSession:
         is_cluster: bool = True,
         rights: JobRights | None = None,
     ) -> None:
-        """`is_cluster` says whether the client is an agent or a control plane. `rights` is None unless ACLs restrict
-        the client.
-        """
+        """`is_cluster` is true for an agent or a control plane. `rights` is None unless ACLs restrict the client."""
         self._runtime = runtime
         self.is_cluster = is_cluster
         self.rights = rights
