@@ -1,4 +1,4 @@
-"""The metrics of one agent. Names follow the conventions of Prometheus; docs/metrics.md lists them."""
+"""The metrics of one agent, named by Prometheus's conventions. docs/metrics.md lists them."""
 
 from collections.abc import Callable
 from importlib.metadata import version
@@ -26,7 +26,7 @@ STARTING: Final = "the agent is starting: neither the control plane nor the stor
 
 
 def observe_agent(observed: Observed, running: RunningAgent) -> None:
-    """Make a process show an agent's metrics. The agent decides whether the process is ready."""
+    """Make a process report an agent's metrics, and its readiness as the agent's."""
 
     async def add(families: Families) -> None:
         context = running.context
@@ -224,7 +224,7 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
 
 
 def _of_budget(read: Callable[[RequestBudget], float]) -> Callable[[ProduceService], float]:
-    """Return a function that reads a figure from the request budget, or 0 if there is no budget."""
+    """Return a function that reads a figure of the request budget, or 0 if there is no budget."""
 
     def value(produce: ProduceService) -> float:
         budget = produce.flusher.budget

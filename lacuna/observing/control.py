@@ -1,4 +1,4 @@
-"""The metrics of a control plane. Only the leader has the metrics of the state. docs/metrics.md lists them."""
+"""The metrics of a control plane. Only a leader has those of the state. docs/metrics.md lists them."""
 
 import asyncio
 import heapq
@@ -98,7 +98,7 @@ _NODE: Final[tuple[Metric[Node], ...]] = (
 
 
 class _Loaded(NamedTuple):
-    """A control plane that leads, with its queues and their limits."""
+    """A leading control plane, with the fill levels and limits of its queues."""
 
     runtime: Runtime
     load: RuntimeLoad
@@ -184,7 +184,7 @@ _RUNTIME: Final[tuple[Metric[_Loaded], ...]] = (
 
 
 class _Summed(NamedTuple):
-    """The current state, and sums over it."""
+    """The current state, and totals over it."""
 
     state: State
     now_ms: int
@@ -192,7 +192,7 @@ class _Summed(NamedTuple):
 
 
 def _of_topics(seen: _Summed, value: Callable[[Partition], int]) -> list[tuple[str, int]]:
-    """Return a value's sum over the partitions of each topic."""
+    """Return the sum of `value` over the partitions of each topic, by topic name."""
     return sorted(
         (each.name, sum(map(value, each.partitions))) for each in seen.state.topics.values()
     )
@@ -258,7 +258,7 @@ def _blocked(seen: _Summed) -> Iterator[tuple[str, str, str, float]]:
 
 
 def _imported(name: str, help_text: str, value: Callable[[ImportReport], int]) -> Metric[_Summed]:
-    """Return the row for a value summed over the importers of each source."""
+    """Return a metric that sums `value` over the importers of each source."""
 
     def sums(seen: _Summed) -> list[tuple[str, int]]:
         found: Counter[str] = Counter()
@@ -496,7 +496,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
 
 @dataclass(slots=True)
 class _Waiting:
-    """The records that are waiting for merges."""
+    """Records waiting to be merged."""
 
     extents: int = 0
     aborted_offsets: int = 0
@@ -542,7 +542,7 @@ _WAITING: Final[tuple[Metric[_Waiting], ...]] = (
 
 
 class _Dirt(NamedTuple):
-    """The bytes of compacted topics that are waiting for a pass, the age of the oldest, and the partitions left out."""
+    """For compacted topics: the bytes that are waiting for a pass, their greatest age, and the partitions left out."""
 
     size: int = 0
     seconds: float = 0.0
@@ -591,12 +591,12 @@ class _Lag(NamedTuple):
 
     @property
     def labels(self) -> tuple[str, str, str]:
-        """The values of `consumergroup`, `topic` and `partition`."""
+        """The labels `consumergroup`, `topic` and `partition`."""
         return self.group_id, self.topic, self.partition
 
 
 class _Lags:
-    """The lag of each group in each partition, up to the bound, and the sum for each group."""
+    """The lag of each group in each partition, up to a limit, and the total lag of each group."""
 
     def __init__(self, left_out: int) -> None:
         self.left_out = left_out
@@ -613,7 +613,7 @@ class _Lags:
 
 
 def _positions(state: State) -> list[tuple[str, PartitionKey, int]]:
-    """Return each group's committed offset in each partition, keyed by group, up to the bound."""
+    """Return the committed offset of each group in each partition, up to a limit."""
     committed = (
         (group_id, key, stored.offset)
         for group_id, offsets in sorted(state.groups.offsets.committed.items())

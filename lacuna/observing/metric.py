@@ -36,7 +36,7 @@ Samples: TypeAlias = Iterable[tuple[*tuple[str, ...], float]]
 class Metric(Generic[S]):
     """A metric of an S. `name` lacks the suffix that the class `family` adds.
 
-    `read` returns the arguments of the family's `add_metric`. It changes nothing and does not wait.
+    `read` returns the arguments of the family's `add_metric`. It must not change anything or block.
     """
 
     family: type[Any]
@@ -52,7 +52,7 @@ class Metric(Generic[S]):
 
     @property
     def type(self) -> str:
-        """The metric's type in Prometheus, where an info metric is a gauge."""
+        """The metric's type in Prometheus. An info metric counts as a gauge."""
         return "gauge" if self.family is InfoMetricFamily else str(self.family(self.name, "").type)
 
 
@@ -86,7 +86,7 @@ def counters(
 def info(
     name: str, help_text: str, labels: tuple[str, ...], values: Callable[[S], Sequence[str]]
 ) -> Metric[S]:
-    """Return the row of an info metric: its value is always 1, and its labels never change while the process runs."""
+    """Return an info metric, whose value is always 1 and whose labels are fixed while the process runs."""
 
     def read(source: S) -> list[tuple[Any, ...]]:
         return [(values(source), {})]
@@ -101,10 +101,10 @@ def histograms(
     bounds: Sequence[float],
     samples: Callable[[S], Iterable[tuple[tuple[str, ...], Sequence[int], float]]],
 ) -> Metric[S]:
-    """Return the row of a histogram with labels.
+    """Return a histogram with labels.
 
-    A sample has the values of the labels, the counts of all buckets (one more than `bounds`), and the sum of all
-    observed values.
+    A sample contains the values of the labels, the counts of all buckets (one more than there are `bounds`), and the
+    sum of all observed values.
     """
     ends = (*map(str, bounds), "+Inf")
 

@@ -1,7 +1,6 @@
-"""Rows of bytes that describe the slices and batches of a commit, its verdicts and its journal record.
+"""Rows of bytes that describe the slices and batches of a commit, the verdicts on them, and the journal record.
 
-Packing and reading a row takes a tenth of the time that a message with the same number of fields takes. Rows are
-little-endian.
+Packing and reading a row takes a tenth of the time of a message with as many fields. Rows are little-endian.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -71,7 +70,9 @@ def commit_of(
 
 
 def topic_ids_of(command: CommitSegment) -> Iterator[bytes]:
-    """Yield the topic id of each slice. Omits an incomplete last row, which causes the commit to be rejected."""
+    """Yield the topic id of each slice. An incomplete last row is skipped, since the commit is rejected because of
+    it.
+    """
     size = COMMITTED_SLICE.size
     whole = len(command.slices) // size * size
     for topic_id, _, _ in COMMITTED_SLICE.iter_unpack(memoryview(command.slices)[:whole]):
@@ -79,7 +80,7 @@ def topic_ids_of(command: CommitSegment) -> Iterator[bytes]:
 
 
 class SliceVerdict(NamedTuple):
-    """The verdicts on a slice and on its batches. The latter are empty if the whole slice is rejected."""
+    """The verdict on a slice, and those on its batches, which are empty if the whole slice is rejected."""
 
     error_code: int
     log_start_offset: int
@@ -89,7 +90,7 @@ class SliceVerdict(NamedTuple):
 
 
 def verdicts_of(committed: SegmentCommitted) -> list[SliceVerdict]:
-    """Return the verdict on each slice of a commit, in its order."""
+    """Return the verdict on each slice of a commit, in order."""
     batches = BATCH_VERDICT.iter_unpack(committed.batches)
     verdicts = []
     for code, count, log_start_offset in SLICE_VERDICT.iter_unpack(committed.slices):

@@ -1,7 +1,6 @@
-"""Group configs: those of consumer, share and streams groups, with the types, defaults and bounds of Kafka 4.4
-(docs/adr/0005).
+"""Configs of consumer, share and streams groups, with the types, defaults and bounds of Kafka 4.4 (docs/adr/0005).
 
-Both the control plane (AlterConfigs) and the agents (DescribeConfigs) use this table.
+The control plane (AlterConfigs) and the agents (DescribeConfigs) share this table.
 """
 
 import re
@@ -51,13 +50,13 @@ _DURATION: Final = re.compile(
 
 
 class Bounds(NamedTuple):
-    """The lowest and the highest allowed value of a config. Kafka's brokers have separate configs for these bounds."""
+    """The lowest and highest allowed values of a config. In Kafka, these are broker configs themselves."""
 
     lowest: int | None
     highest: int | None
 
     def names_of(self, name: str) -> list[tuple[str, int]]:
-        """Return the broker configs for the bounds of a config, with their values."""
+        """Return the broker configs for a config's bounds, with their values."""
         kind, _, rest = name.partition(".")
         rest = rest.removeprefix("num.")
         named = (
@@ -67,7 +66,7 @@ class Bounds(NamedTuple):
         return [(bound, value) for bound, value in named if value is not None]
 
     def check(self, name: str, number: int) -> None:
-        """Raise InvalidConfig with Kafka's message if a number is outside the bounds."""
+        """Raise InvalidConfig, with Kafka's message, if a number is out of bounds."""
         is_below = self.lowest is not None and number < self.lowest
         is_above = self.highest is not None and number > self.highest
         if not is_below and not is_above:
@@ -95,7 +94,7 @@ class GroupConfig:
 
     @property
     def broker_name(self) -> str:
-        """The name of the broker config that sets the default, or the config's own name if no broker config does."""
+        """The name of the broker config that sets the default or, if there is none, the config's own name."""
         return f"group.{self.name}" if self.is_on_brokers else self.name
 
     def check(self, value: str) -> str:
@@ -117,7 +116,9 @@ class GroupConfig:
 def _number(
     name: str, default: int, lowest: int, highest: int, documentation: str, *, least: int = 1
 ) -> GroupConfig:
-    """Return a numeric config. Its bounds are broker configs named after it, and no value can be below `least`."""
+    """Return a numeric config, whose bounds are set by broker configs named after it, and whose minimum is never below
+    `least`.
+    """
     return GroupConfig(
         name=name,
         default=str(default),
@@ -130,9 +131,7 @@ def _number(
 
 
 def duration_ms(value: str) -> int | None:
-    """Return the duration in a value of the form by_duration:PnDTnHnMn.nS, in milliseconds, or None if the value has
-    another form.
-    """
+    """Return the milliseconds in a value of the form by_duration:PnDTnHnMn.nS, or None if it has a different form."""
     found = _DURATION.fullmatch(value.removeprefix(BY_DURATION).upper())
     if not value.startswith(BY_DURATION) or found is None or not any(found.groups()):
         return None

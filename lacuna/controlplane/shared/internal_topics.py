@@ -1,6 +1,6 @@
-"""The topics that agents make from the control plane's state: __consumer_offsets and __transaction_state (ADR 43).
+"""The topics that agents derive from the control plane's state: __consumer_offsets and __transaction_state (ADR 43).
 
-They are not in the control plane's list of topics. Their names, ids and kinds of records are the same everywhere.
+They are not in the control plane's list of topics. Their names, ids and kinds of records are the same in every cluster.
 """
 
 from enum import IntEnum
@@ -49,7 +49,7 @@ _INT32: Final = 0x7FFFFFFF
 
 
 class Kind(IntEnum):
-    """The kinds of records. The numbers are the versions of Kafka's keys, which identify a record's content."""
+    """The kinds of records. The numbers are the versions of Kafka's keys, which identify a record's contents."""
 
     TRANSACTION = 0
     OFFSET = 1
@@ -62,17 +62,16 @@ class Kind(IntEnum):
 
 
 def internal_by_id(topic_id: bytes) -> Topic | None:
-    """Return the internal topic with an id, or None."""
+    """Return the internal topic with this id, or None."""
     number = NUMBERS_BY_ID.get(topic_id)
     return None if number is None else INTERNAL_TOPICS[number]
 
 
 @lru_cache(maxsize=65_536)
 def partition_of(name: str) -> int:
-    """Return the partition with the records of a group or of a transactional id, as Kafka chooses it.
+    """Return the partition with the records of a group or a transactional id, as Kafka chooses it.
 
-    The partition follows from the absolute value of Java's hash over UTF-16 code units, which counts as 0 for the
-    smallest integer.
+    It follows from the absolute value of Java's hash over UTF-16 code units, which is 0 for the smallest integer.
     """
     units = name.encode("utf-16-be", "surrogatepass")
     found = 0

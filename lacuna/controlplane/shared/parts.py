@@ -1,4 +1,4 @@
-"""Bounds on requests to the control plane, which makes only one decision at a time.
+"""Limits on requests to the control plane, which makes only one decision at a time.
 
 A command names at most MOST_ITEMS items, and an answer ends after a few thousand items or ANSWER_BYTES. Clients send
 long commands in parts, and request the rest of long answers (`lacuna.controlplane.client.parts`).
