@@ -27,7 +27,7 @@ def parse_addresses(bootstrap: str, default_port: int | None = None) -> list[tup
             or not 0 <= int(port) <= 65535
         ):
             raise UserError(
-                f"{entry.strip()!r} is not an address: write HOST:PORT, for example 127.0.0.1:9092"
+                f"{entry.strip()!r} is not an address: use HOST:PORT, for example 127.0.0.1:9092"
             )
         addresses.append((host, int(port)))
     return addresses
@@ -43,7 +43,7 @@ def parse_address(text: str) -> tuple[str, int]:
     addresses = parse_addresses(text)
     if len(addresses) != 1:
         raise UserError(
-            f"{text!r} lists several addresses, but only one is allowed: write one HOST:PORT"
+            f"{text!r} lists several addresses, but only one is allowed: give a single HOST:PORT"
         )
     return addresses[0]
 

@@ -92,7 +92,7 @@ class ClientSecurity:
                 context.load_default_certs()
         except (OSError, ssl.SSLError) as error:
             raise UserError(
-                f"ssl.ca.location: {self.authorities} is not a PEM file of authorities: {error}"
+                f"ssl.ca.location: {self.authorities} is not a PEM file with certificate authorities: {error}"
             ) from error
         if self.certificate:
             try:
@@ -208,7 +208,7 @@ def _token_of(properties: Mapping[str, str]) -> Callable[[], str]:
         reference = "file:" + url.removeprefix("file:").removeprefix("//")
     if not reference:
         raise UserError(
-            "OAUTHBEARER needs a token: set sasl.oauthbearer.token to a reference, file:PATH, env:NAME or "
+            "OAUTHBEARER needs a token: set sasl.oauthbearer.token to file:PATH, env:NAME or "
             "command:LINE"
         )
     return lambda: read_secret(reference, "sasl.oauthbearer.token").decode().strip()

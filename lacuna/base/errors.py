@@ -18,7 +18,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 _OUT_OF_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
-MORE_FILES: Final = "raise the limit of open files (ulimit -n)"
+MORE_FILES: Final = "raise the limit on open files (ulimit -n)"
 """The remedy when the process has reached its limit of open files."""
 
 
@@ -38,5 +38,5 @@ def needing_extra(what: str, extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise UserError(
-            f"{what} needs the extra `{extra}`: pip install 'lacuna-log[{extra}]'"
+            f"{what} needs the `{extra}` extra: pip install 'lacuna-log[{extra}]'"
         ) from error

@@ -23,7 +23,7 @@ def read_secret(reference: str, setting: str) -> bytes:
     if not colon or kind not in ("file", "env", "command"):
         # The text may be the secret itself, so it is not repeated.
         raise UserError(
-            f"{setting} must be a reference to a secret, not the secret: use file:PATH, env:NAME or command:LINE"
+            f"{setting} must be a reference to a secret, not the secret itself: use file:PATH, env:NAME or command:LINE"
         )
     if kind == "file":
         return _of_file(Path(place), setting)

@@ -148,7 +148,7 @@ class SteadyTime:
         was_doubtful, self.is_doubtful = self.is_doubtful, is_apart or passed_ms < self._settles_ms
         if self.is_doubtful and not was_doubtful and is_apart:
             _log.warning(
-                "the time is in doubt: %s %.0f s %s that of the control plane, so nothing is deleted by age. If the "
+                "the time is in doubt: %s %.0f s %s the control plane's time, so nothing is deleted by age. If the "
                 "clocks of all machines are right, stop the control planes and run `lacuna controlplane set-time`",
                 "this machine's clock is" if self._witnesses.is_empty else "the clocks are",
                 abs(self.apart_ms) / 1000,

@@ -90,7 +90,7 @@ class HotBytes:
     async def read(self, command: ReadHot) -> Reply:
         """Return the first segments that the command names, as many as fit into one reply."""
         if self._reads >= _MOST_READS:
-            message = f"{self._reads} reads of hot segments are waiting already: try again"
+            message = f"{self._reads} reads of hot segments are already waiting: try again"
             return Reply(
                 failure=Failure(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, message=message)
             )

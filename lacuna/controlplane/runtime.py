@@ -68,13 +68,13 @@ class RuntimeSettings:
     snapshot_records: int = setting(
         "metadata.log.max.records.between.snapshots",
         50_000,
-        "How many journal records may follow a snapshot of the metadata before the next snapshot is made.",
+        "The number of journal records after which the next snapshot of the metadata is made.",
         least=1,
     )
     snapshot_bytes: int = setting(
         "metadata.log.max.record.bytes.between.snapshots",
         64 * MEBIBYTE,
-        "How many journal bytes may follow a snapshot of the metadata before the next snapshot is made.",
+        "The number of journal bytes after which the next snapshot of the metadata is made.",
         least=1,
     )
     hot_bytes_per_second: int = setting(
@@ -433,7 +433,7 @@ class Runtime:
         if self._backlog or self._is_full():
             if len(self._backlog) + len(commands) > self._settings.max_backlog:
                 raise ControlPlaneUnavailable(
-                    f"{len(self._backlog)} commands are waiting already: wait for some replies first"
+                    f"{len(self._backlog)} commands are already waiting: wait for some replies first"
                 )
             self._wait(session, commands)
             return

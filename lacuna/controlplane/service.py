@@ -241,7 +241,7 @@ class RunningControlPlane:
 
     @property
     def is_ready(self) -> bool:
-        """Whether this control plane leads, or can lead."""
+        """Always true, since this control plane leads."""
         return True
 
     async def failed(self) -> None:

@@ -67,8 +67,9 @@ class RunningNode:
     def runtime(self) -> Runtime:
         """The runtime. Raises ControlPlaneUnavailable while a different control plane leads."""
         if self.node.runtime is None:
+            leader = self.node.leader
             raise ControlPlaneUnavailable(
-                f"another control plane leads: {self.node.leader or 'none yet'}"
+                f"the control plane at {leader} leads" if leader else "no control plane leads yet"
             )
         return self.node.runtime
 

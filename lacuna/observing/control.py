@@ -90,7 +90,7 @@ _NODE: Final[tuple[Metric[Node], ...]] = (
     ),
     gauges(
         "lacuna_controlplane_standby_lag_records",
-        "Journal records that a standby has not replayed.",
+        "Journal records that a standby has not replayed yet.",
         ("standby",),
         _standby_lags,
     ),
@@ -177,7 +177,7 @@ _RUNTIME: Final[tuple[Metric[_Loaded], ...]] = (
     ),
     gauge(
         "lacuna_subscriptions",
-        "Partitions watched, counted for each session.",
+        "Partitions that sessions watch, counted once per session.",
         lambda leader: leader.load.subscriptions,
     ),
 )
@@ -424,7 +424,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     gauge(
         "lacuna_replaced_objects",
-        "Replaced objects that are not deleted yet.",
+        "Replaced objects that have not been deleted yet.",
         lambda seen: len(seen.state.segments.replaced),
     ),
     gauge(

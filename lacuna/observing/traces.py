@@ -123,5 +123,5 @@ def _exporter(wanted: str) -> "SpanExporter":
 
         return OTLPSpanExporter()
     raise UserError(
-        f"{_VARIABLE}={wanted} is not an exporter of traces: set it to otlp, console or none"
+        f"{_VARIABLE}={wanted} is not a trace exporter: set it to otlp, console or none"
     )

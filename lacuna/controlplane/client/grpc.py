@@ -233,4 +233,4 @@ def _why_no_tls(error: ssl.SSLError) -> str:
             f"its certificate is not trusted ({error.verify_message}): name the authority that signed it with "
             "--control-tls-ca"
         )
-    return f"there is no TLS between it and this process: {error.reason or error}"
+    return f"the TLS handshake with it failed: {error.reason or error}"

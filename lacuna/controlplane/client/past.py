@@ -73,4 +73,4 @@ async def read_as_of(
 def not_known(what: str, known_from_ms: int) -> str:
     """Return the error message for a time before `known_from_ms`, the first known one of a topic or several."""
     since = show_time(known_from_ms)
-    return f"the visible part of {what} is known only from {since} on: give a later time"
+    return f"the visible part of {what} is known only since {since}: give a later time"

@@ -168,7 +168,7 @@ class SessionClient:
             await self._search.run()
         except Exception as error:
             _log.critical(
-                "the control plane client stops after an unexpected error; please report it",
+                "the control plane client stops because of an unexpected error; please report it",
                 exc_info=error,
             )
             self._subscriptions.interrupt()
@@ -289,7 +289,7 @@ class SessionClient:
         """Return the error for a command so large that the service would end the session, failing all other calls."""
         bound = self._limits.max_command_bytes
         message = (
-            f"a command of {command_size} bytes exceeds the bound of {bound}: send less at once"
+            f"a command of {command_size} bytes exceeds the limit of {bound}: send less at a time"
         )
         return CommandRefused(ErrorCode.INVALID_REQUEST, message)
 
@@ -328,7 +328,7 @@ class SessionClient:
                 verb = command.WhichOneof("verb")
                 message = (
                     f"{verb} was in progress when the control plane fell silent ({reason}), and "
-                    "may be the cause. It is not sent to the next leader: ask for less at once"
+                    "may be the cause. It will not be sent to the next leader: ask for less at a time"
                 )
                 del self._sent[command.command_id]
                 refused = CommandRefused(ErrorCode.UNKNOWN_SERVER_ERROR, message)

@@ -45,7 +45,7 @@ def past_time_of(text: str, now_ms: int) -> int:
     found = int(text) if _MILLISECONDS.fullmatch(text) else time_of(text, now_ms)
     if found is None:
         raise ValueError(
-            "write a time such as 2026-11-26T13:00 or 2026-11-26T12:00Z, milliseconds since 1970, or -15m for fifteen "
+            "use a time such as 2026-11-26T13:00 or 2026-11-26T12:00Z, milliseconds since 1970, or -15m for fifteen "
             "minutes ago"
         )
     if found > now_ms:

@@ -39,7 +39,7 @@ class ControlTlsSettings:
     key_password: str = setting(
         "controlplane.ssl.key.password",
         "",
-        "The password of that key, if it has one. A reference: file:PATH, env:NAME or command:LINE.",
+        "The password of that key, if any, as a reference: file:PATH, env:NAME or command:LINE.",
     )
     authorities: str = setting(
         "controlplane.ssl.ca.location",

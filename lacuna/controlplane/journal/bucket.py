@@ -241,7 +241,9 @@ class BucketJournal:
         except (JournalOfAnotherVersion, JournalUnfinished) as error:
             raise type(error)(f"{self.name}: {error.what}") from error
         except JournalForeign as error:
-            raise JournalForeign(f"{self.name}: {error}: give another bucket or prefix") from error
+            raise JournalForeign(
+                f"{self.name}: {error}: give a different bucket or prefix"
+            ) from error
         if cluster_id not in (None, manifest.cluster_id):
             raise JournalForeign(
                 f"{self.name} belongs to cluster {manifest.cluster_id}, not {cluster_id}: "
@@ -451,8 +453,7 @@ class BucketJournal:
 
     def _fenced(self, fencing_token: int) -> JournalFenced:
         return JournalFenced(
-            f"another control plane has taken over {self.name} (its epoch is not {fencing_token}, the epoch of this "
-            "one): this one stops"
+            f"another control plane has taken over {self.name} (the epoch is no longer {fencing_token}): this one stops"
         )
 
     async def load_snapshot(self) -> Snapshot | None:

@@ -183,8 +183,8 @@ def _damaged(number: int) -> JournalCorrupt:
 def lost(name: str, number: int) -> JournalLoss:
     """Return the error for an acknowledged append that is missing from the bucket."""
     return JournalLoss(
-        f"{name}: the object {journal_append_key(number)} is missing, although it was "
-        "acknowledged. Restore it from an earlier version in the bucket, and make sure that no "
+        f"{name}: the object {journal_append_key(number)} is missing, although its "
+        "records were acknowledged. Restore it from an earlier version in the bucket, and make sure that no "
         f"lifecycle rule deletes journal/. {REMEDY}"
     )
 
@@ -277,8 +277,8 @@ class Appends:
         if header is None or header.seal != seal:
             self.forget()
             raise JournalReplaced(
-                f"{self._bucket.name}: {journal_append_key(seal.place)} is not the one that was "
-                "read, as happens after a restore to an earlier time: the journal is read again "
+                f"{self._bucket.name}: {journal_append_key(seal.place)} is no longer the append that was read, as "
+                "happens after a restore to an earlier time: the journal is read again "
                 "from its newest snapshot"
             )
 

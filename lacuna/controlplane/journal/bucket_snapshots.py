@@ -279,7 +279,7 @@ def _decode_seal(found: Any) -> Seal | None:
         return None
     place, crc = found
     if type(place) is not int or type(crc) is not int:
-        raise TypeError("a seal has two numbers")
+        raise TypeError("a seal consists of two numbers")
     return Seal(place, crc)
 
 

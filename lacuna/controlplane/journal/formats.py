@@ -16,14 +16,16 @@ UNFINISHED: Final = 0
 def check_journal_format(what: str, found: object, newest: int) -> None:
     """Check the format of a whole journal, like `check_format`. Also raises JournalUnfinished."""
     if type(found) is int and found == UNFINISHED:
-        raise JournalUnfinished("the copy of another journal to this place was not finished")
+        raise JournalUnfinished("this is an unfinished copy of a journal")
     check_format(what, found, newest)
 
 
 def check_format(what: str, found: object, newest: int) -> None:
     """Raise JournalOfAnotherVersion unless `found`, the format of `what`, is between 1 and `newest`."""
     if type(found) is not int or not 1 <= found <= newest:
-        raise JournalOfAnotherVersion(f"{what} is {found} and this version reads up to {newest}")
+        raise JournalOfAnotherVersion(
+            f"{what} is {found}, but this version reads only up to {newest}"
+        )
 
 
 @contextmanager

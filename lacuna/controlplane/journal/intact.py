@@ -54,7 +54,7 @@ def replayed(
         except machine.LaterFormatError as error:
             # The journal is not damaged, so the records from here on must not be given up.
             raise JournalOfAnotherVersion(
-                f"{name} has {error}, up to position {batch.position}"
+                f"{name} contains {error}, up to position {batch.position}"
             ) from error
         except (DecodeError, LookupError, ValueError, OverflowError) as error:
             problems.append(

@@ -53,9 +53,7 @@ class JournalUnfinished(JournalForeign):
 
     def __init__(self, what: str) -> None:
         self.what = what
-        super().__init__(
-            f"{what}: run `lacuna controlplane copy` again, which starts from the beginning"
-        )
+        super().__init__(f"{what}: run `lacuna controlplane copy` again, which starts afresh")
 
 
 class JournalCorrupt(JournalError):

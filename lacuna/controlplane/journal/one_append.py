@@ -17,7 +17,7 @@ class OneAppend:
     def begin(self, append: Callable[[], Coroutine[Any, Any, int]]) -> "asyncio.Future[int]":
         """Start `append`, and return a future of its position. Raises JournalError if an append is in progress."""
         if self._task is not None:
-            raise JournalError("an append is already under way: wait for it first")
+            raise JournalError("an append is already in progress: wait for it first")
         appended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(append())
         self._task.add_done_callback(partial(self._settle, appended))

@@ -129,7 +129,7 @@ _MEANINGS: Final = (
     (
         _NOT_OUR_TABLES,
         JournalForeign,
-        ": the schema `lacuna` is not a Lacuna journal. Give another database",
+        ": the schema `lacuna` is not a Lacuna journal. Give a different database",
     ),
     (
         (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError),
@@ -140,8 +140,8 @@ _MEANINGS: Final = (
         asyncpg.LockNotAvailableError,
         JournalError,
         (
-            ": another connection has held a lock of the journal for too long. Find it in pg_stat_activity; "
-            "SELECT pg_terminate_backend(PID) ends it"
+            ": another connection has held a lock on the journal for too long. "
+            "Find it in pg_stat_activity, and end it with SELECT pg_terminate_backend(PID)"
         ),
     ),
     (

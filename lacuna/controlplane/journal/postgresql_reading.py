@@ -85,7 +85,7 @@ async def read_batches(
                 )
             if is_other:
                 raise JournalReplaced(
-                    f"{name}: the append at position {position} is not the one that was read, as "
+                    f"{name}: the append at position {position} is no longer the one that was read, as "
                     "happens after a failover that lost it: the journal is read again from its "
                     "newest snapshot"
                 )

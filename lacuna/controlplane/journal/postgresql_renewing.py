@@ -56,8 +56,7 @@ class Warnings:
 def fenced(name: str, fencing_token: int) -> JournalFenced:
     """Return the error for a leader whose epoch, `fencing_token`, is no longer the journal's."""
     return JournalFenced(
-        f"another control plane has taken over {name} (its epoch is not {fencing_token}, the epoch of this one): "
-        "this one stops"
+        f"another control plane has taken over {name} (the epoch is no longer {fencing_token}): this one stops"
     )
 
 

@@ -124,7 +124,7 @@ async def make_tables(
         await connection.execute("CREATE SCHEMA lacuna")
     elif stranger := await connection.fetchval(_STRANGERS_TABLE):
         raise JournalForeign(
-            f"the schema `lacuna` has a table {stranger} and is not a Lacuna journal: give another database"
+            f"the schema `lacuna` contains a table {stranger}, so it is not a Lacuna journal: give a different database"
         )
     for statement in _TABLES:
         await connection.execute(statement)

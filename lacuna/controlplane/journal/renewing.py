@@ -49,8 +49,8 @@ class LoopWatch:
         elif now_ms - asked_ms >= self._longest_ms:
             seconds = (now_ms - asked_ms) / 1000
             _log.error(
-                "this control plane has made no progress for %.0f s, so it gives up its lease. Please report where it "
-                "is:\n%s",
+                "this control plane has made no progress for %.0f s, so it gives up its lease. Please report where "
+                "it is stuck:\n%s",
                 seconds,
                 "".join(traceback.format_stack(sys._current_frames().get(self._thread))),
             )

@@ -52,7 +52,7 @@ class Replica:
                 self._replay(batch)
             except machine.LaterFormatError as error:
                 raise JournalOfAnotherVersion(
-                    f"the journal has {error}, up to position {batch.position}"
+                    f"the journal contains {error}, up to position {batch.position}"
                 ) from error
             except (DecodeError, LookupError, ValueError, OverflowError) as error:
                 raise JournalCorrupt(

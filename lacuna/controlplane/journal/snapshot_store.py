@@ -86,15 +86,15 @@ async def loadable(name: str, stored: Sequence[S], judge: Judge | None) -> list[
     for each, how in judged:
         if how is Fit.AHEAD:
             raise JournalLoss(
-                f"{name}: the snapshot at position {each.position} covers more than the journal "
-                "has. Either a failover or a restore has set the journal back, or the snapshot "
+                f"{name}: the snapshot at position {each.position} covers more than "
+                "the journal contains. Either a failover or a restore has set the journal back, or the snapshot "
                 "belongs to another journal (check that --journal and --store belong together). "
                 f"{REMEDY}"
             )
         if how is Fit.BESIDE and each.position > newest:
             _log.warning(
-                "%s: the snapshot at position %d is not used, because the journal has another "
-                "append there. The snapshot covers records that a failover or a restore has "
+                "%s: the snapshot at position %d is not used, because the journal has "
+                "a different append there. The snapshot covers records that a failover or a restore has "
                 "removed, or belongs to another journal of the cluster (run control planes on "
                 "only one of them)",
                 name,

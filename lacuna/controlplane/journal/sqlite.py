@@ -207,8 +207,8 @@ class SqliteJournal:
         # The statement, and with it a transaction of its own, ends only once its last row has been fetched.
         if not self._opened().execute(_APPEND, row).fetchall():
             raise JournalFenced(
-                f"another control plane has taken over {self.path} (its token is not "
-                f"{row[-1]}, the token of this one): this one stops"
+                f"another control plane has taken over {self.path} (the token is no longer "
+                f"{row[-1]}): this one stops"
             )
 
     async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
@@ -334,8 +334,8 @@ def take_lock(path: str) -> int:
     except BlockingIOError:
         os.close(descriptor)
         raise JournalInUse(
-            f"another control plane is running on this data ({path}): stop it first, "
-            "or use another folder"
+            f"another control plane is running on this data ({path}): stop it first, or "
+            "use a different folder"
         ) from None
     return descriptor
 

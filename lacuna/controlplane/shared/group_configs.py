@@ -158,7 +158,7 @@ def _dead_letter_topic(value: str) -> str:
     return text
 
 
-_AT_ONCE: Final = "No effect: members get their new assignment with the next heartbeat."
+_AT_ONCE: Final = "No effect: members receive their new assignment with the next heartbeat."
 
 
 def _tags(value: str) -> str:
@@ -183,7 +183,7 @@ _CONFIGS: Final = (
         5_000,
         5_000,
         15_000,
-        "How often members of a consumer group send a heartbeat; they get a new value with their next heartbeat.",
+        "How often members of a consumer group send a heartbeat; a new value reaches them with the next one.",
     ),
     _number(
         SESSION_TIMEOUT,
@@ -196,17 +196,17 @@ _CONFIGS: Final = (
     GroupConfig(
         name=DEAD_LETTER_COPIES,
         default="false",
-        documentation="Whether records in the dead-letter queue have the keys and values of those that the share group "
-        "gave up, or only headers that identify them.",
+        documentation="Whether records in the dead-letter queue contain the keys and values of "
+        "those that the share group gave up, or only headers that identify them.",
         type=ConfigType.BOOLEAN,
         check_type=boolean,
     ),
     GroupConfig(
         name=DEAD_LETTER_TOPIC,
         default="",
-        documentation="The dead-letter queue of a share group: the topic that gets the records that members reject or "
-        "that were delivered too often. Its errors.deadletterqueue.group.enable must be true. Empty: the group has no "
-        "dead-letter queue.",
+        documentation="The dead-letter queue of a share group: the topic for records that members have rejected or "
+        "that have been delivered too often. Its errors.deadletterqueue.group.enable must be true. Empty: the group "
+        "has no dead-letter queue.",
         type=ConfigType.STRING,
         check_type=_dead_letter_topic,
     ),
@@ -224,8 +224,8 @@ _CONFIGS: Final = (
         5,
         2,
         10,
-        "The maximum number of times that a record is delivered to a share group. A record that is still not accepted "
-        "then is archived.",
+        "How many times a record may be delivered to a share group. If it has not been accepted by then, it is "
+        "archived.",
         least=2,
     ),
     _number(
@@ -233,7 +233,7 @@ _CONFIGS: Final = (
         5_000,
         5_000,
         15_000,
-        "How often members of a share group send a heartbeat; they get a new value with their next heartbeat.",
+        "How often members of a share group send a heartbeat; a new value reaches them with the next one.",
     ),
     GroupConfig(
         name=ISOLATION_LEVEL,
@@ -279,8 +279,8 @@ _CONFIGS: Final = (
     GroupConfig(
         name=STREAMS_ACCEPTABLE_LAG,
         default="10000",
-        documentation="How many records a copy of a task's state may lag behind and still count as caught up; members "
-        "of a streams group get a new value with their next heartbeat.",
+        documentation="How many records a copy of a task's state may lag behind and still count as caught up; a new "
+        "value reaches members of a streams group with their next heartbeat.",
         type=ConfigType.LONG,
         check_type=whole(ConfigType.LONG, 0),
         is_on_brokers=True,
@@ -306,7 +306,7 @@ _CONFIGS: Final = (
         5_000,
         5_000,
         15_000,
-        "How often members of a streams group send a heartbeat; they get a new value with their next heartbeat.",
+        "How often members of a streams group send a heartbeat; a new value reaches them with the next one.",
     ),
     GroupConfig(
         name=STREAMS_INITIAL_DELAY,
@@ -319,7 +319,7 @@ _CONFIGS: Final = (
     GroupConfig(
         name=STREAMS_STANDBYS,
         default="0",
-        documentation="How many standby tasks a streams group has for each task with state.",
+        documentation="The number of standby tasks in a streams group for each stateful task.",
         type=ConfigType.INT,
         check_type=whole(ConfigType.INT, 0),
         bounds=Bounds(None, 2),

@@ -92,8 +92,8 @@ def _throttled(name: str) -> TopicConfig:
 def _not_tiered(value: str) -> str:
     if boolean(value) == "true":
         raise ValueError(
-            "Tiered Storage functionality is disabled: all records are in the object store "
-            "from the start. Leave it out"
+            "Tiered Storage functionality is disabled: all records are in the object "
+            "store from the start. Omit this config"
         )
     return "false"
 
@@ -131,7 +131,7 @@ _CONFIGS: Final = (
         type=ConfigType.STRING,
         default="producer",
         documentation="producer: batches keep the codec that their producer chose. Otherwise an agent "
-        "recompresses every batch that has another codec.",
+        "recompresses every batch with a different codec.",
         check=one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
     _int(
@@ -179,7 +179,7 @@ _CONFIGS: Final = (
         "max.decompressed.message.bytes",
         _LARGEST_RECORD,
         1,
-        "The largest record that a compressed batch may have, in bytes after decompression.",
+        "The largest record that a compressed batch may contain, in bytes after decompression.",
         _LARGEST_RECORD,
     ),
     _int(

@@ -32,7 +32,7 @@ def kind_of(address: str) -> JournalKind:
     for each in KINDS:
         if each.is_named(address):
             return each
-    raise UserError(f"{address!r} is not a journal: write {forms()}")
+    raise UserError(f"{address!r} is not a journal: use {forms()}")
 
 
 def shared_kind_of(address: str) -> SharedKind:
@@ -41,8 +41,8 @@ def shared_kind_of(address: str) -> SharedKind:
         if each.is_named(address):
             return each
     raise UserError(
-        f"{address!r} is not a journal that several control planes can share: write {forms(SHARED_KINDS)}, or leave "
-        "--journal out for an SQLite file in the data folder"
+        f"{address!r} is not a journal that several control planes can share: use {forms(SHARED_KINDS)}, or omit "
+        "--journal for an SQLite file in the data folder"
     )
 
 

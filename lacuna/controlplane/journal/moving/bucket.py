@@ -61,7 +61,7 @@ class BucketTarget:
         """Return the manifest that an interrupted copy has left behind. Raises JournalForeign if there is a journal."""
         found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
         remedy = (
-            f"give another bucket or prefix, or move {JOURNAL_MANIFEST_KEY} and all objects under "
+            f"give a different bucket or prefix, or move {JOURNAL_MANIFEST_KEY} and all objects under "
             f"{JOURNAL_APPENDS_PREFIX} away"
         )
         if found is None:
@@ -131,13 +131,13 @@ class BucketTarget:
         snapshot = await self._snapshots.load(self._manifest.cluster_id)
         header = await Appends(self._bucket).header_of(self._manifest.last.number)
         if header is None or header.mark != self._manifest.last or snapshot is None:
-            raise JournalCorrupt(f"{self.name} does not hold what was written: copy again")
+            raise JournalCorrupt(f"{self.name} does not contain what was written: copy again")
         if snapshot.position != header.mark.position:
             raise JournalForeign(
                 f"{self.name} has a snapshot at position {snapshot.position} under "
                 f"journal/snapshots/, but the copied journal ends at {header.mark.position}. "
-                "Check that it is the newest journal of the cluster. If so, move the objects "
-                "under journal/snapshots/ away, and copy again"
+                "Check that the copied journal is the cluster's newest one. "
+                "If so, move the objects under journal/snapshots/ elsewhere, and copy again"
             )
         return Beginning(self._manifest.cluster_id, header.epoch, snapshot)
 
@@ -152,5 +152,5 @@ class BucketTarget:
 
     def _in_use(self) -> JournalInUse:
         return JournalInUse(
-            f"another copy to {self.name} is under way: let one of them finish first"
+            f"another copy to {self.name} is in progress: let one of them finish first"
         )

@@ -24,7 +24,7 @@ async def wait_for_silence(reader: JournalReader, lease: float, clock: Clock) ->
         if leader.silent <= silent:
             who = f"the control plane at {leader.address}" if leader.address else "another command"
             raise JournalInUse(
-                f"{who} uses this journal: stop it and all other control planes first"
+                f"{who} is using this journal: stop it and all other control planes first"
             )
         silent = leader.silent
         await clock.sleep(_LOOK_MS)

@@ -88,7 +88,7 @@ class PostgresqlTarget:
             raise self._in_use()
         snapshot = await self._snapshots.load(row["cluster_id"])
         if snapshot is None or snapshot.position != row["position"]:
-            raise JournalCorrupt(f"{self.name} does not hold what was written: copy again")
+            raise JournalCorrupt(f"{self.name} does not contain what was written: copy again")
         return Beginning(row["cluster_id"], row["epoch"], snapshot)
 
     async def finish(self) -> None:
@@ -100,5 +100,5 @@ class PostgresqlTarget:
 
     def _in_use(self) -> JournalInUse:
         return JournalInUse(
-            f"another copy to {self.name} is under way: let one of them finish first"
+            f"another copy to {self.name} is in progress: let one of them finish first"
         )

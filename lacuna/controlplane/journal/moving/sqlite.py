@@ -55,7 +55,7 @@ class SqliteTarget:
             for path in (snapshots_path(self.name), witness_path(self.name)):
                 if os.path.exists(path):
                     raise JournalForeign(
-                        f"{path} belongs to another journal: move it away, or give another path"
+                        f"{path} belongs to a different journal: move it elsewhere, or give a different path"
                     )
             return
         try:
@@ -64,7 +64,7 @@ class SqliteTarget:
         except JournalUnfinished:
             return
         if stored is not None:
-            remedy = "give another path, or move the file and those beside it away"
+            remedy = "give a different path, or move the file and those beside it elsewhere"
             raise JournalForeign(occupied(self.name, stored["cluster_id"], remedy))
 
     async def write(self, beginning: Beginning) -> None:
@@ -106,7 +106,7 @@ class SqliteTarget:
             with closing(connect_read_only(snapshots_path(self.name))) as connection:
                 snapshot = load_newest(connection, stored["cluster_id"])
         if snapshot is None or snapshot.position != position:
-            raise JournalCorrupt(f"{self.name} does not hold what was written: copy again")
+            raise JournalCorrupt(f"{self.name} does not contain what was written: copy again")
         return Beginning(stored["cluster_id"], stored["fencing_token"], snapshot)
 
     async def finish(self) -> None:
