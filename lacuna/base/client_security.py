@@ -125,7 +125,8 @@ class ClientSecurity:
         if credentials is not None:
             settings |= {"sasl.mechanism": credentials.mechanism}
             if (read_token := credentials.read_token) is not None:
-                # The token is read again after this time. Files and commands return a token that is valid for longer.
+                # The token is read again after this time. Files and commands are assumed to return tokens that are
+                # valid for longer.
                 settings["oauth_cb"] = lambda _: (read_token(), time.time() + _TOKEN_SECONDS)
             else:
                 settings |= {

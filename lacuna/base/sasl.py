@@ -18,7 +18,7 @@ Exchange: TypeAlias = Generator[bytes, bytes, None]
 
 #: SCRAM mechanism → its hash.
 SCRAM: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-#: A server that requests fewer iterations makes the password easy to guess. One that requests more wastes our time.
+#: Fewer iterations would make the password easy to guess; more would waste the client's time.
 _ITERATIONS: Final = range(4096, 1_000_001)
 _FIRST: Final = re.compile(
     rb"r=(?P<nonce>[^,]+),s=(?P<salt>[^,]+),i=(?P<iterations>\d{1,9})(?:,.*)?"

@@ -141,7 +141,8 @@ def subject_of(certificate: bytes) -> str:
 def _subject(certificate: bytes) -> bytes:
     (whole,) = _elements(certificate)
     fields = _elements(_elements(whole, _SEQUENCE)[0], _SEQUENCE)
-    # The version, which may be missing, the serial number, the algorithm, the issuer and the validity come first.
+    # Before the subject come the version, which is optional, the serial number, the algorithm, the issuer and the
+    # validity.
     return fields[5 if fields[0][0] == _VERSION else 4]
 
 

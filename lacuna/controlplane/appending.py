@@ -12,17 +12,17 @@ from lacuna.base.pace import Burst
 from lacuna.controlplane.hot import HotBytes
 from lacuna.controlplane.journal.journal import Journal
 
-# An append begins after an iteration of the event loop in which no command arrived, after this many iterations, or once
-# its records have this many bytes.
+# An append begins after an iteration of the event loop in which no command has arrived, after this many iterations, or
+# once its records have this many bytes.
 _MAX_ITERATIONS: Final = 4
 _ENOUGH_BYTES: Final = 16 << 10
-#: After an append of at least `_SLOW_APPEND_SECONDS` to a shared journal, the next one waits until the clients whose
-#: answers depended on the append have sent their next commands: until some have come, and then none for
-#: `_QUIET_SECONDS`, and at most for this share of the append's time. Otherwise, commands that came during the append
-#: would go alone, and two groups of clients would wait for each other's appends in turn. A client with one request at a
-#: time does not wait: its append has one record, and none is left when the append ends.
+#: After an append of at least `_SLOW_APPEND_SECONDS` to a shared journal, the next one is delayed so that clients whose
+#: answers depended on it can send their next commands. The delay ends once some have arrived, and then none for
+#: `_QUIET_SECONDS`, and lasts at most this share of the append's time. Without it, commands that arrived during the
+#: append would be written alone, and two groups of clients would take turns waiting for each other's appends. A client
+#: that sends one request at a time is not delayed: its append has one record, and no record is waiting when it ends.
 _REST: Final = 1 / 4
-#: The longest rest: by then, answers have reached clients through an agent, and their next commands have come.
+#: The longest delay. By then, answers have reached clients through an agent, and their next commands have arrived.
 _LONGEST_REST_SECONDS: Final = 0.010
 _QUIET_SECONDS: Final = 0.002
 _SLOW_APPEND_SECONDS: Final = 0.008
@@ -52,25 +52,25 @@ class Appender:
         self._on_failed = failed
         self._fencing_token = 0
         self._records: list[bytes] = []
-        #: The bytes of the records that are not being written yet.
+        #: The bytes of the records whose append has not begun.
         self.pending_bytes = 0
         #: The position of the last durable record.
         self.durable = 0
-        #: The numbers of the last proof of leadership that was requested, of the last one that the current append or
-        #: confirmation gives, and of the last one that was given.
+        #: Numbers of proofs of leadership: the last one requested, the last one that the current append or confirmation
+        #: will give, and the last one given.
         self._proofs_asked = 0
         self._proofs_under_way = 0
         self.proofs = 0
         #: The current append or confirmation; there is only one at a time.
         self._running: asyncio.Future[int] | None = None
         self._began = 0.0
-        #: The number and the bytes of the records of the current append.
+        #: The number of records in the current append, and their bytes.
         self._writing = 0, 0
-        #: When the next append may begin, in the time of the event loop.
+        #: When the next append may begin, in loop time.
         self._rests_until = 0.0
         #: How many records were waiting when the last append ended.
         self._left_records = 0
-        #: How many records were waiting when the append was last put off.
+        #: How many records were waiting when the append was last postponed.
         self._quiet_records = 0
         self._coming: asyncio.Handle | None = None
         self._is_closing = False
@@ -154,7 +154,7 @@ class Appender:
     def _append_when_quiet(self) -> None:
         """Begin the append once commands stop arriving, or at the end of the pause after the last append."""
         if self._coming is not None and len(self._records) == self._quiet_records:
-            return  # what came decided nothing: it was a question or a heartbeat
+            return  # the new commands decided nothing: they were queries or heartbeats
         self._quiet_records = len(self._records)
         loop = asyncio.get_running_loop()
         begins_at = self._rests_until
@@ -177,7 +177,7 @@ class Appender:
 
     def _ended(self, append: "asyncio.Future[int]") -> None:
         self._running = None
-        # The exception is always retrieved, even if no caller waits any more. Otherwise, asyncio would log it as never
+        # Always retrieved, even if no caller is waiting any more, since asyncio would otherwise log it as never
         # retrieved.
         error = append.exception()
         if self._has_stopped:

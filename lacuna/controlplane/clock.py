@@ -8,24 +8,23 @@ from typing import Final, Protocol
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: The difference between the time and the clocks beyond which the time is in doubt.
+#: If the time differs from the clocks by more than this, it is in doubt.
 _FAR_MS: Final = 3_600_000
-#: How long clocks must be far ahead before they are believed, except after an outage, and how long nothing is deleted
-#: by age after that.
+#: How long clocks must be far ahead before they are believed, unless there was an outage, and for how long nothing is
+#: deleted by age afterwards.
 _STANDS_MS: Final = 60_000
 _SETTLES_MS: Final = 600_000
-#: How long the clock of a witness is used after its last report, how often all clocks are compared, and the maximum
-#: number of clocks that are kept.
+#: How long a clock counts after its last report, how often all clocks are compared, and how many are remembered.
 _REMEMBERED_MS: Final = 60_000
 _JUDGED_MS: Final = 1_000
 _MOST_WITNESSES: Final = 1_000
-#: The witness that is not an agent: the date in the object store's answers.
+#: The one witness that is not an agent: the date in the object store's answers.
 STORE: Final = "store"
-#: The maximum part of an outage by which leases and transactions may be extended.
+#: The longest part of an outage by which leases and transactions are extended.
 _OUTAGE_MS: Final = 120_000
 _TOLD_MS: Final = 1_000
 
-# On Linux, the monotonic clock stands still while the machine is suspended.
+# On Linux, the monotonic clock stops while the machine is suspended.
 _SINCE_START: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -79,12 +78,12 @@ class SteadyTime:
         self._passed_ms = clock.passed_ms()
         self._witnesses = Witnesses()
         now_ms = clock.now_ms()
-        # The length of the outage is unknown: the last record may be old because there was nothing to decide.
+        # The length of the outage is unknown, since there may have been nothing to decide after the last record.
         is_near = now_ms <= last_ms + _FAR_MS
         outage_ms = _OUTAGE_MS if is_near else now_ms
         self._now_ms = float(max(last_ms, now_ms - outage_ms) if last_ms else now_ms)
         self._is_apart = abs(now_ms - self._now_ms) > _TOLD_MS
-        #: When the clocks began to be far ahead (`Clock.passed_ms`); None if they are not.
+        #: Since when the clocks have been far ahead (`Clock.passed_ms`), or None if they are not.
         self._ahead_since_ms: float | None = None if is_near or not last_ms else -inf
         self._settles_ms = -inf
         self._leap_ms = 0.0

@@ -30,13 +30,13 @@ from lacuna.controlplane.v1.log_pb2 import HotSegment as HotSegmentMessage
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How long a segment can still be read after its extents were replaced, by fetches that were planned before that.
+#: How long a segment remains readable after its extents have been replaced, for fetches planned before that.
 GRACE_MS: Final = 10_000
-#: The maximum number of segments that one tick examines, and that it drops.
+#: How many segments one tick examines at most, and how many it drops.
 _SEGMENTS_A_TICK: Final = 2_000
 _CACHE_BYTES: Final = 64 * MEBIBYTE
 _READS_AT_ONCE: Final = 4
-#: The maximum number of waiting reads. Agents repeat a read that was refused.
+#: The maximum number of waiting reads. Agents retry a rejected read.
 _MOST_READS: Final = 1_000
 
 
@@ -45,16 +45,16 @@ class HotBytes:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        #: The segments that the next append writes.
+        #: The segments that the next append will write.
         self._pending: list[HotSegment] = []
         self.pending_bytes = 0
-        #: The segments that were written or read most recently, up to a bound.
+        #: The segments written or read most recently, up to a limit.
         self._cache: OrderedDict[HotKey, bytes] = OrderedDict()
         self._cache_bytes = 0
         self._free_reads = asyncio.Semaphore(_READS_AT_ONCE)
         self._reads = 0
         self._kept_bytes = 0
-        #: The segments that are not due to be dropped, beginning with those that were examined longest ago.
+        #: The segments that are not due to be dropped, least recently examined first.
         self._rounds: deque[HotKey] = deque()
         #: Segments to drop, once the journal is durable up to this position.
         self._due: list[HotKey] = []
@@ -108,7 +108,7 @@ class HotBytes:
 
     async def _read(self, keys: Sequence[HotKey]) -> HotRead:
         durable, cached = self._journal.hot, self._cache
-        # Taken now, since the cache may have dropped them by the time that the journal has returned the others.
+        # Taken now, since the cache may drop them before the journal has returned the others.
         at_hand = {key: cached[key] for key in keys if key in cached and key in durable}
         missing = [key for key in keys if key not in at_hand and key in durable]
         found = await self._read_journal(missing)

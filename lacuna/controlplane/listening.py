@@ -40,7 +40,7 @@ _MAX_MESSAGE: Final = 40 << 20
 _REQUEST_SECONDS: Final = 5.0
 _HANDSHAKE_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 1.0
-#: A call after which the process uses this much more memory may have held it for its client.
+#: If the process has grown by this much after a call, it may have allocated the memory for the call's client.
 _MOST_KEPT: Final = 32 << 20
 _TRIM_SECONDS: Final = 1.0
 _OPTIONS: Final = {
@@ -49,24 +49,23 @@ _OPTIONS: Final = {
     "grpc.max_concurrent_streams": _MAX_CALLS_A_CONNECTION,
     "grpc.max_allowed_incoming_connections": _MAX_CONNECTIONS,
     "grpc.server_handshake_timeout_ms": int(_HANDSHAKE_SECONDS * 1000),
-    # A client that has disappeared is noticed, and one that pings more than twice as often as Lacuna's clients is
-    # disconnected.
+    # Detects clients that have disappeared, and disconnects those that ping more than twice as often as Lacuna's.
     "grpc.keepalive_time_ms": 5_000,
     "grpc.keepalive_timeout_ms": 5_000,
     "grpc.keepalive_permit_without_calls": 1,
     "grpc.http2.min_ping_interval_without_data_ms": 1_000,
     "grpc.http2.max_ping_strikes": 2,
-    # A connection without calls is closed. An old connection accepts no further calls, but its present calls continue,
-    # so a session ends only with its client.
+    # Closes connections without calls. An old connection accepts no more calls, but its current ones continue, so that
+    # only the client ends a session.
     "grpc.max_connection_idle_ms": 60_000,
     "grpc.max_connection_age_ms": 3_600_000,
-    # If another process already listens on the port, listening fails. The port is never shared.
+    # If another process is already listening on the port, listening fails, since the port is never shared.
     "grpc.so_reuseport": 0,
 }
 
 
-#: Answers one call: reads its requests and writes its responses. The call ends with OK when it returns, or with the
-#: status of a CallError that it raises.
+#: Handles one call: reads its requests and writes its responses. The call ends with OK when the function returns, or
+#: with the status of the CallError that it raises.
 Handler = Callable[["Call"], Awaitable[None]]
 
 
@@ -116,8 +115,7 @@ class GrpcServer:
         )
         for path, handler in handlers.items():
             _, service, method = path.split("/")
-            # Methods with one message in each direction are streams as well, so that their handlers read it with a time
-            # limit.
+            # Unary methods are streams as well, so that their handlers can read the request with a time limit.
             answer = grpc.stream_stream_rpc_method_handler(partial(self._answer, handler))
             served = grpc.method_handlers_generic_handler(service, {method: answer})
             self._server.add_generic_rpc_handlers((served,))
@@ -234,10 +232,12 @@ def private_socket(path: str) -> Iterator[None]:
     """
     try:
         if stat.S_ISSOCK(os.stat(path).st_mode):
-            os.remove(path)  # left by a process that has crashed
+            os.remove(path)  # left behind by a process that crashed
     except FileNotFoundError:
         pass
-    before = os.umask(0o077)  # a later chmod would leave the socket open for a moment
+    before = os.umask(
+        0o077
+    )  # calling chmod afterwards would leave the socket open to others for a moment
     try:
         yield
     finally:

@@ -68,7 +68,7 @@ class _LocalStream:
             self._why_ended = str(error)
         finally:
             self._why_ended = self._why_ended or "the stream was abandoned"
-            # A reader of a full queue is not waiting, and sees the reason once the queue is empty.
+            # The reader of a full queue is not waiting, and sees the reason once it has emptied the queue.
             if not self._responses.full():
                 self._responses.put_nowait(_END)
 

@@ -32,7 +32,7 @@ from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How often a standby checks for new records and checks the leader, and the shortest interval.
+#: How often a standby looks for new records and at the leader, and the shortest interval.
 _POLL_MS: Final = 100
 _SHORTEST_POLL_MS: Final = 20
 #: How often a standby reports its position to the leader, and how long the leader remembers it.
@@ -41,12 +41,12 @@ _FORGET_MS: Final = 5_000
 _PAUSE_MS: Final = 500
 #: Errors that an operator has to fix. After any other error of the journal, another attempt may succeed.
 _LASTING: Final = (JournalForeign, JournalCorrupt)
-#: How long the journal must deny access, once it has been open, before the denial counts as lasting. Credentials are
-#: rotated, and their services can fail briefly.
+#: How long a journal that has been accessible must deny access before the denial counts as lasting: credentials are
+#: rotated, and the services that provide them can fail briefly.
 _REFUSED_MS: Final = 300_000
 
-#: Asks the control plane at an address for its status, and reports this standby to it. Returns None if that control
-#: plane does not answer.
+#: Asks the control plane at an address for its status, and reports this standby to it. Returns None if it does not
+#: answer.
 AskLeader = Callable[[str, Standby], Awaitable[ControlPlaneStatus | None]]
 MakeRuntime = Callable[
     [SharedJournal, Replica, LeasedTenure, Callable[[BaseException], None]], Runtime
@@ -124,7 +124,7 @@ class Node:
         if self.runtime is not None:
             return self._address
         if self._leader is None or self._leader.address == self._address:
-            return ""  # the journal may still name this control plane, which no longer leads
+            return ""  # the journal may still name this control plane, although it no longer leads
         return self._leader.address
 
     def status(self, standby: Standby | None = None) -> ControlPlaneStatus:
@@ -320,7 +320,7 @@ class Node:
         self._refused_since = None
         self.epoch = runtime.epoch
         try:
-            # The renewals end first, so that a released lease is not renewed.
+            # The renewals are stopped first, so that a released lease is not renewed.
             async with self._renewing(journal, tenure, fail):
                 self._leader = self._told = None
                 self._standbys.clear()
@@ -349,8 +349,8 @@ class Node:
         except JournalCorrupt as error:
             if not replica.position or self._is_reread:
                 raise
-            # A database that has failed over may have lost records that this standby had read. The rest is read again,
-            # once.
+            # A database may have lost records in a failover that this standby had already read. Everything is read
+            # again, once.
             self._is_reread = True
             raise JournalError(str(error)) from error
         self._is_reread = False

@@ -67,7 +67,7 @@ def _rule(verb: str | None) -> Rule | None:
 def _names_no_transaction(command: CommitSegment) -> bool:
     """Whether a batch of a transaction lacks a transactional id, in which case no right would apply to it."""
     if len(command.batches) % COMMITTED_BATCH.size:
-        return False  # it is malformed, and refused as such
+        return False  # the commit is malformed, and rejected as such
     return any(
         flags & FLAG_TRANSACTIONAL and not flags >> TRANSACTIONAL_ID_SHIFT
         for *_, flags in COMMITTED_BATCH.iter_unpack(command.batches)

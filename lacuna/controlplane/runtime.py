@@ -48,12 +48,12 @@ from lacuna.controlplane.v1.log_pb2 import CommitSegment, PartitionDelta, ReadHo
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How long one iteration of the event loop decides commands and shows partitions to watchers. The rest waits for the
-#: next iteration, so that the lease is renewed and connections are read in between.
+#: How long one iteration of the event loop decides commands and shows partitions to sessions. The rest is left for the
+#: next iteration, so that connections are read in between.
 _SLICE_MS = 50
-#: A step of this length is logged. The shortest lease is three times as long.
+#: A step that takes this long is logged. The shortest lease is three times as long.
 _LONG_STEP_MS = 500
-#: How late a tick may be. If it is later, the process was stopped, and could not receive anything from clients.
+#: A tick may be late by this much. If it is later, the process was stopped and could not receive anything from clients.
 _LATE_MS = 1_000
 
 
@@ -154,7 +154,7 @@ class Runtime:
         self._tenure = tenure
         self._is_shared = confirm is not None
         self._authorizer_settings = authorizer or AuthorizerSettings()
-        #: None if jobs may use their verbs on every topic.
+        #: None if jobs may use their verbs on all topics.
         self._authorizer: Authorizer | None = None
         self._audit: Audit | None = None
         self._state = State()
@@ -178,11 +178,11 @@ class Runtime:
         self._backlog: deque[tuple[RuntimeSession, Command]] = deque()
         self._room = asyncio.Event()
         self._room.set()
-        #: Partitions that sessions have not been shown yet.
+        #: Partitions that have not been shown to the sessions yet.
         self._unshown: deque[tuple[RuntimeSession, PartitionKey]] = deque()
         self._slice_began_ms: float | None = None
         self._longest_step_ms = 0.0
-        #: CPU seconds of the event loop's thread after the last tick.
+        #: The event loop thread's CPU time in seconds, as of the last tick.
         self._cpu_ticked = 0.0
         #: The time of the last tick, or of the start.
         self._ticked_ms = 0
@@ -470,7 +470,7 @@ class Runtime:
         took_ms = self._clock.passed_ms() - began_ms
         self._longest_step_ms = max(self._longest_step_ms, took_ms)
         if took_ms > _LONG_STEP_MS:
-            # Since the last tick, a fraction of a second ago: no command needs to read the CPU's time for this.
+            # Measured since the last tick, a fraction of a second ago, so that no command has to read the CPU time.
             cpu_ms = (time.thread_time() - self._cpu_ticked) * 1000
             _log.warning(
                 "%s took %d ms, during which nothing else was decided; %s",
@@ -556,7 +556,7 @@ class Runtime:
         heartbeats are then still waiting in the sockets.
         """
         passed_ms = self._context(0).now_ms - self._ticked_ms
-        # In one interval of real time, two may pass (`SteadyTime`).
+        # The time may advance by two intervals during one interval of real time (`SteadyTime`).
         paused_ms = passed_ms - 2 * self._settings.tick_interval_ms
         if paused_ms <= _LATE_MS:
             return False
@@ -776,7 +776,7 @@ class Runtime:
         """Stop the runtime and notify the process, since the effects of later replies might not become durable."""
         if self._stopped is not None:
             return
-        # The caller reports errors of a journal, and whether they end the process.
+        # The caller reports errors of the journal, and decides whether they end the process.
         if not isinstance(error, JournalError):
             _log.critical("the control plane stops; please report it", exc_info=error)
         self._end(ControlPlaneUnavailable(f"the control plane has stopped: {error}"))

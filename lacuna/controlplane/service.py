@@ -133,7 +133,7 @@ class Server:
             else:
                 self.address = await self._open(address)
         except OSError as error:
-            # asyncio's own text repeats the address; the error of an unknown name has a negative number
+            # asyncio's own text would repeat the address; the error for an unknown name has a negative number
             is_plain = error.errno is not None and error.errno > 0
             reason = os.strerror(error.errno) if is_plain and error.errno else str(error)
             raise OSError(f"cannot listen on {address}: {reason}") from error

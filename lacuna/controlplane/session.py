@@ -77,14 +77,14 @@ class RuntimeSession:
         self._runtime = runtime
         self.is_cluster = is_cluster
         self.rights = rights
-        self.number = number  # counted from 1 since the control plane started
+        self.number = number  # counted from 1 since the control plane was started
         self.receiver = receiver
         self.is_closed = False
         self.keys: set[PartitionKey] = set()
         #: Partitions to show as soon as there is time.
         self.unshown: set[PartitionKey] = set()
-        #: Partitions that the session has been shown only in part, each with the offset below which the missing extents
-        #: begin.
+        #: Partitions of which the session has been shown only a part, each with the offset below which the missing
+        #: extents begin.
         self.older: dict[PartitionKey, int] = {}
         #: Tokens of parked commands, each with its command id.
         self.parked: dict[int, int] = {}

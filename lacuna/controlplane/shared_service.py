@@ -142,7 +142,7 @@ async def serve_shared(
             on_fatal=on_fatal,
         )
 
-    # The address is known once the server listens, and clients may connect as soon as it does.
+    # The address is known only once the server listens, and clients may connect as soon as it does.
     ask_leader = partial(ask_status, tls=made_of(settings.tls))
     node = Node(make_runtime, SystemClock(), ask_leader, cluster_id=cluster_id)
     server = Server(node, settings)

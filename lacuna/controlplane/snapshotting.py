@@ -22,7 +22,7 @@ class Snapshots:
         self._most_records = most_records
         self._most_bytes = most_bytes
         self._most_appends = most_appends
-        #: The records, bytes and appends that follow the last snapshot.
+        #: The records, bytes and appends since the last snapshot.
         self.records = 0
         self._bytes = 0
         self._appends = 0

@@ -25,15 +25,15 @@ from lacuna.observing.endpoint import Observed
 from lacuna.observing.families import Families
 from lacuna.observing.metric import Metric, counter, counters, gauge, gauges
 
-#: The number of partitions with their own metrics: those whose last stable offset is furthest behind.
+#: How many partitions have metrics of their own: those whose last stable offset is furthest behind.
 _MOST_PARTITIONS: Final = 50
-#: The number of groups' partitions with their own metrics. All others are counted only in the sums of their groups.
+#: How many committed offsets have metrics of their own. The rest count only towards the totals of their groups.
 _MOST_GROUP_PARTITIONS: Final = 10_000
-#: The number of positions that are examined, which takes half a second. The rest are only counted.
+#: How many committed offsets are examined, which takes half a second. The rest are only counted.
 _MOST_LAGS: Final = 50_000
-#: The number of partitions whose mergeable extents are counted, which takes a second if many extents are small.
+#: How many partitions' mergeable extents are counted, which takes a second if many extents are small.
 _MOST_WAITING: Final = 10_000
-#: The number of items after which other tasks in the event loop get their turn. Handling them takes a few milliseconds.
+#: After this many items, which take a few milliseconds, other tasks in the event loop get their turn.
 _AT_A_TIME: Final = 256
 
 

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from lacuna.observing.metric import Metric, S
 
-#: The number of samples after which other tasks in the event loop get their turn.
+#: After this many samples, other tasks in the event loop get their turn.
 _AT_A_TIME: Final = 256
 
 

@@ -21,7 +21,8 @@ from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
 
 #: A machine that has failed does not answer at all.
 _CONNECT_SECONDS: Final = 5.0
-#: The client leaves a control plane that was stopped, or whose machine has failed, for the one that takes over.
+#: Pings make the client leave a control plane that was stopped, or whose machine has failed, for the one that takes
+#: over.
 _PING_SECONDS: Final = 2.0
 _MAX_HEADER_BYTES: Final = 64 << 10
 _OPTIONS: Final = {
@@ -35,7 +36,7 @@ _OPTIONS: Final = {
     "grpc.keepalive_permit_without_calls": 1,
     "grpc.http2.max_pings_without_data": 0,
     "grpc.min_reconnect_backoff_ms": int(_CONNECT_SECONDS * 1000),
-    # Each channel connects at once, regardless of the failures of others to the same address.
+    # Channels do not share the back-off after failed attempts to connect to the same address.
     "grpc.use_local_subchannel_pool": 1,
     "grpc.enable_http_proxy": 0,
     "grpc.enable_retries": 0,
@@ -164,7 +165,7 @@ async def _channel(address: str, tls: ControlTls | None) -> Any:
         return grpc.aio.insecure_channel(address, options=[*_OPTIONS.items()])
     presented = tls.presented()
     certificate, name = await _shown(address, tls, presented)
-    # gRPC compares names. Any name will do here, because gRPC trusts only the certificate that was shown.
+    # gRPC compares names, but any name in the certificate will do, since only the certificate just shown is trusted.
     credentials = grpc.ssl_channel_credentials(
         certificate.encode(), presented.key or None, presented.certificate or None
     )
@@ -218,7 +219,7 @@ def _name_in(certificate: Mapping[str, Any]) -> str:
 
 def _why_broken(error: Any, tls: ControlTls | None) -> str:
     said = str(error.details() or error.code().name)
-    # A server that expects TLS closes a connection that begins without it, and cannot give a reason.
+    # A server that expects TLS closes a plain connection without giving a reason.
     if tls is None and said.endswith("Socket closed"):
         return (
             f"{said}. If it requires certificates, name this process's with --control-tls-cert, --control-tls-key and "

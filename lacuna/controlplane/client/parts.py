@@ -11,7 +11,7 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.groups_pb2 import OffsetFetchGroup
 
 _Call = Callable[[Command], Awaitable[Reply]]
-# Fields are looked up by name, so messages are Any here.
+# Fields are accessed by name, so messages are typed as Any here.
 
 
 async def call_in_parts(call: _Call, command: Command) -> Reply:

@@ -15,7 +15,7 @@ from lacuna.controlplane.client.streams import Connect, Resolve, Sleep, StreamBr
 from lacuna.controlplane.shared.reach import is_address
 from lacuna.controlplane.v1.control_pb2 import SessionResponse
 
-#: How often names are looked up, without a session and with one, since control planes may have new addresses.
+#: How often names are looked up, without and with a session, since control planes may get new addresses.
 _LOOK_UP_SECONDS: Final = (1.0, 10.0)
 
 
@@ -25,7 +25,7 @@ class SearchLimits:
 
     first_pause: float = 0.02
     longest_pause: float = 0.5
-    #: If there are several control planes, the client leaves one that is silent for this long and tries the next.
+    #: If there are several control planes, the client gives up one that is silent for this long and tries the next.
     longest_silence: float = 3.0
 
 
@@ -63,7 +63,7 @@ class LeaderSearch:
         self._limits = limits
         self._random = random
         self._sleep = sleep
-        #: For each of the addresses, the control planes found at the last lookup.
+        #: For each address, the control planes found by the last lookup.
         self._places: dict[str, Sequence[str]] = dict.fromkeys(addresses, ())
         #: The leader's address, as a standby reported it.
         self._named = ""
@@ -108,7 +108,7 @@ class LeaderSearch:
     def _keep_lines(self) -> None:
         """Keep a stream to each known control plane, including the one with the session."""
         wanted = dict.fromkeys(place for places in self._places.values() for place in places)
-        # During a session, the leader's place is known, by whatever name.
+        # During a session, the leader is known, by whatever name.
         wanted |= dict.fromkeys(filter(is_address, (self._address or self._named,)))
         for place, line in list(self._lines.items()):
             if line.done():
@@ -118,7 +118,7 @@ class LeaderSearch:
         for place in wanted:
             if place not in self._lines:
                 self._lines[place] = asyncio.create_task(self._keep_line(place))
-                # It ends only because of a bug, which should end the search too.
+                # It ends only because of a bug, which should end the search as well.
                 self._lines[place].add_done_callback(lambda _: self._look_again())
 
     def _look_again(self) -> None:

@@ -31,9 +31,9 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, S
 
 _log = logging.getLogger("lacuna.controlplane.client")
 
-#: The maximum number of event loop iterations for which a message waits for further commands.
+#: The maximum number of event loop iterations for which a message waits for more commands.
 _MAX_ITERATIONS: Final = 4
-#: After a message about more partitions than this, other work runs before the next message is processed.
+#: After processing a message about more partitions than this, let other work run before the next message.
 _MANY_TOLD: Final = 100
 
 
@@ -53,9 +53,9 @@ class SessionLimits(SearchLimits):
     max_message_bytes: int = 4 << 20
     max_command_bytes: int = 32 << 20
     give_up_after: float = 10.0
-    #: How many times a command is sent again after the end of its session.
+    #: How many times a command is resent after sessions end.
     max_repeats: int = 3
-    #: A command that may end a leader is not sent again if it was unanswered for this long.
+    #: A command that may silence a leader is not resent if it was unanswered for this long.
     suspect_after: float = 1.0
 
 
@@ -92,14 +92,13 @@ class SessionClient:
         )
         self._calls = Calls(self._limits.max_calls)
         self._unsent: deque[Command] = deque()
-        #: The waiting commands of this session by id, in the order in which they were sent, each with the time of
-        #: sending.
+        #: This session's unanswered commands by id, in the order of sending, each with the time of sending.
         self._sent: dict[int, tuple[Command, float]] = {}
-        #: How many times each waiting command was sent again. Commands that were sent only once are not included.
+        #: How many times each unanswered command has been resent. Commands sent only once are not included.
         self._repeats: dict[int, int] = {}
         self._reason = "nothing was tried yet"
         self.journal_position = 0
-        #: The request in the next message for each partition: True to subscribe, False to unsubscribe.
+        #: What the next message requests for each partition: True to subscribe, False to unsubscribe.
         self._wishes: dict[PartitionKey, bool] = {}
         self._wake = asyncio.Event()
         self._subscriptions = Subscriptions(
@@ -193,7 +192,9 @@ class SessionClient:
         try:
             while not self._is_older(response := await stream.read()):
                 self._receive(response)
-                if len(response.partitions) > _MANY_TOLD:  # the next message may have arrived too
+                if (
+                    len(response.partitions) > _MANY_TOLD
+                ):  # the next message may have arrived as well
                     await asyncio.sleep(0)
             reason = self._why_older(address, response)
         except StreamBroken as error:

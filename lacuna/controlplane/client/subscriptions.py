@@ -27,10 +27,9 @@ class Subscriptions:
         self._subscribe = subscribe
         self._unsubscribe = unsubscribe
         self._subscribed: dict[PartitionKey, PartitionView] = {}
-        #: The subscribed views that are not in use, the least recently used first.
+        #: The subscribed views that are not in use, least recently used first.
         self._idle: OrderedDict[PartitionKey, None] = OrderedDict()
-        #: The views whose topics are deleted. They are dropped when they are not in use and the next delta or call
-        #: arrives.
+        #: The views of deleted topics. They are dropped at the next delta or call after they cease to be in use.
         self._deleted: dict[PartitionKey, None] = {}
         #: Includes unsubscribed views that a caller still holds, so that a partition never has two view objects.
         self._known: WeakValueDictionary[PartitionKey, PartitionView] = WeakValueDictionary()

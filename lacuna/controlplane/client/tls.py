@@ -149,7 +149,8 @@ class ControlTls:
     def _read(self) -> Presented:
         settings = self._settings
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        # Peers are trusted by their authority, since a standby that takes over may have any address.
+        # Peers are trusted because of their authority rather than their address: a standby that takes over may have any
+        # address.
         context.check_hostname = False
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols([_ALPN])

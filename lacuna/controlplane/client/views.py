@@ -23,8 +23,8 @@ class _Listeners:
     __slots__ = ("_callbacks",)
 
     def __init__(self) -> None:
-        #: How many times each callback was added; it is called once. A dict, so that removing one of a thousand is
-        #: fast.
+        #: How often each callback has been added, though it is called only once. A dict, so that removing one of a
+        #: thousand is fast.
         self._callbacks: dict[Listener, int] = {}
 
     def add(self, callback: Listener) -> None:
@@ -131,12 +131,12 @@ class PartitionView:
         self.extents = ExtentTable()
         self.dead = DeadRanges()
         self.is_deleted = False
-        #: While parts of a snapshot are missing, they contain the extents that begin below this offset.
+        #: While parts of a snapshot are missing: the offset below which the extents in them begin.
         self._older_below = 0
         self._is_filling = False
-        #: False until the first snapshot is complete, and while a version may have been missed.
+        #: False until the first snapshot is complete, and whenever a version may have been missed.
         self.is_current = False
-        #: Whether it was current when the last session ended, and so shows the partition as it was then.
+        #: Whether the view was current when the last session ended, and so shows the partition as of then.
         self.is_as_left = False
         self._feed = feed
         self._listeners = _Listeners()
@@ -265,11 +265,11 @@ class ClusterView:
     def __init__(self, feed: Feed) -> None:
         self.version = -1
         self.cluster_id = ""
-        #: The secret by which agents recognize each other (adr/0039); empty if the control plane sends none. Never log
-        #: it.
+        #: The secret by which agents recognize each other (adr/0039), or empty if the control plane sends none. Never
+        #: log it.
         self.peer_secret = b""
         self.security = Security()
-        #: If not "", the view has only those topics that this principal may describe by ACLs.
+        #: If not "", the view contains only the topics that ACLs allow this principal to describe.
         self.principal = ""
         self.topics_by_id: dict[bytes, Topic] = {}
         self.topics_by_name: dict[str, Topic] = {}
@@ -281,7 +281,7 @@ class ClusterView:
         self.hidden_lease_ids: frozenset[int] = frozenset()
         #: The processes of `agents`; an agent has one for each worker.
         self.agent_processes = 0
-        #: The agents' leases when the session began.
+        #: The agents' leases as of the beginning of the session.
         self.lease_ids: frozenset[int] = frozenset()
         #: The numbers of the internal topics that have records.
         self.internal_topics: frozenset[int] = frozenset()

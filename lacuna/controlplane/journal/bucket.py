@@ -75,9 +75,9 @@ from lacuna.logstore.segments.paths import (
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How many times in a lease `open` checks whether the leader has renewed.
+#: How often `open` checks during a lease whether the leader has renewed it.
 _LOOKS_A_LEASE: Final = 20
-#: How many appends a running leader may be ahead of the opening before it stops at its next renewal.
+#: How many times a running leader may win the race for the next number before `open` gives up.
 _LOST_RACES: Final = 1000
 #: A new control plane reads each append with a separate request, which takes a millisecond of CPU time.
 _SNAPSHOT_APPENDS: Final = 2_000
@@ -120,7 +120,7 @@ class BucketJournal:
         self._snapshots = snapshots or BucketSnapshots(store, BUCKET, name=name, new_id=new_id)
         self._appends = Appends(self._bucket)
         self._hot = HotAppends(self._bucket, self._appends)
-        #: The last append that a trim has kept, since a snapshot is checked against it.
+        #: The last append that a trim has kept because a snapshot is checked against it.
         self._kept = 0
         self._watch = ManifestWatch(self._bucket, LeaderWatch(self._clock))
         self._is_probed = False
@@ -161,7 +161,7 @@ class BucketJournal:
         self._failed = None
         try:
             await self.check()
-            # Read before the takeover, when no other writer can have a later epoch than this one.
+            # Read before the takeover, while no other writer can have a later epoch than this one.
             known = self._appends.last_known
             held = await self._take_over(cluster_id)
             await self._begin(held, known)
@@ -174,7 +174,7 @@ class BucketJournal:
         """Shut earlier writers out of the journal, and find its end. `known` is an append that has been read before."""
         try:
             self._last = await self._fence(held.manifest, known)
-            # If another one had taken over before, this opening might not be at the journal's end.
+            # If yet another leader has taken over, this opening may not be at the journal's end.
             await held.change(lambda manifest: replace(manifest, last=self._last))
         except JournalUnreachable:
             raise
@@ -197,7 +197,7 @@ class BucketJournal:
                 continue
             manifest = self._decode(found.data, cluster_id)
             if manifest.writer == writer:
-                # An earlier attempt of this writer that was not answered, since no other writer uses this id.
+                # An earlier attempt of this writer, unanswered: no other writer uses this id.
                 return HeldManifest(self._bucket, manifest, found.etag)
             if not await self._may_be_taken(manifest, found.etag):
                 continue
@@ -286,7 +286,7 @@ class BucketJournal:
         if not is_there:
             self._appends.forget()
         if is_there and known.number in following:
-            # Appends that were read before need not be read again.
+            # Appends that have been read before need not be read again.
             last, following = known, [number for number in following if number > known.number]
         for _ in range(_LOST_RACES):
             if following:
@@ -415,7 +415,7 @@ class BucketJournal:
         if self._failed is not None:
             raise self._failed
         held = self._opened()
-        # A separate task, so that an append continues if no caller waits for it any more.
+        # A separate task, so that the append continues even if no caller is waiting.
         return self._appending.begin(partial(self._append, records, fencing_token, held, hot))
 
     async def _append(
@@ -507,7 +507,7 @@ class BucketJournal:
             except JournalUnreachable:
                 raise
             except JournalError as error:
-                # An object that cannot be deleted does not affect others: those of the next pages are still deleted.
+                # An object that cannot be deleted does not keep those on later pages from being deleted.
                 failure = error
             if page[-1][0] >= trimmed.number:
                 break

@@ -54,7 +54,7 @@ _CHECKSUM: Final = struct.Struct("<I")
 #: An object of this size is an opening. One with records or hot segments is larger.
 OPENING_BYTES: Final = _FIELDS.size + _CHECKSUM.size
 
-#: How many bytes of an append a replay reads first. They contain the whole head of almost every append.
+#: How many bytes of an append a replay reads first. They include the whole head of almost every append.
 _HEAD_BYTES: Final = 128 << 10
 
 _AHEAD: Final = READ_THREADS
@@ -198,7 +198,7 @@ class Appends:
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
         self._marks: deque[Mark] = deque(maxlen=_KEPT_MARKS)
-        #: The hot segments of each append that was read, in order of the numbers.
+        #: The hot segments of each append that has been read, ordered by number.
         self._hot: dict[int, list[HotEntry]] = {}
         self._forgotten = 0
 
@@ -266,7 +266,7 @@ class Appends:
                         seal = None
                     yield JournalBatch(header.mark.position, append.records[skipped:], header.seal)
         except JournalCorrupt:
-            # An append that does not follow the last one may follow one that replaced it.
+            # An append that does not follow the last one may follow one that has replaced it.
             if seal is not None:
                 await self.check(seal)
             raise
@@ -289,7 +289,7 @@ class Appends:
             return Fit.FITS if header.seal == seal else Fit.BESIDE
         manifest = await load_manifest(self._bucket)
         trimmed = START if manifest is None else manifest.trimmed
-        # A trim keeps the append of a snapshot that may still be loaded.
+        # A trim keeps the last append of any snapshot that may still be loaded.
         is_spent = position <= trimmed.position or seal.place <= trimmed.number
         return Fit.SPENT if is_spent else Fit.AHEAD
 

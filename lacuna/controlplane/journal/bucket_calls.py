@@ -32,7 +32,8 @@ from lacuna.logstore.segments.paths import journal_probe_key
 
 T = TypeVar("T")
 
-#: An append, a renewal and a takeover's requests never queue behind those of a replay or a snapshot.
+#: Appends, renewals and the requests of a takeover have their own threads, and never queue behind a replay or a
+#: snapshot.
 _WRITE_THREADS: Final = 4
 READ_THREADS: Final = 16
 #: A page of S3's listing.

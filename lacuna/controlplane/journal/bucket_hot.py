@@ -22,13 +22,13 @@ class HotAppends:
     def __init__(self, bucket: Bucket, appends: Appends) -> None:
         self._bucket = bucket
         self._appends = appends
-        #: Every live segment with its size.
+        #: The size of every live segment.
         self.sizes: dict[HotKey, int] = {}
         #: No segment in the appends up to this number is live.
         self.moved = 0
         self._places: dict[HotKey, tuple[int, HotEntry]] = {}
-        #: The count of live segments of each append that has any, in order of the numbers. A plain dict would search
-        #: for its first entry past all those that were deleted.
+        #: The number of live segments in each append that has any, ordered by append. An OrderedDict, since a plain
+        #: dict would search for its first entry past all deleted ones.
         self._live: OrderedDict[int, int] = OrderedDict()
 
     async def open(self, listed: Sequence[int], moved: int, last: int) -> None:

@@ -91,7 +91,7 @@ def decode_manifest(data: bytes) -> Manifest:
         raise JournalCorrupt(
             f"{JOURNAL_MANIFEST_KEY} is damaged: restore it from a backup or an earlier version in the bucket"
         ) from error
-    # Only if it is intact, since another copy would overwrite it.
+    # Checked only if it is intact, since starting another copy would overwrite it.
     check_journal_format("the journal's format", version, _FORMAT_VERSION)
     return manifest
 
@@ -165,7 +165,7 @@ class HeldManifest:
         present = None if found is None else decode_manifest(found.data)
         if found is None or present is None or present.writer != wanted.writer:
             raise self._lost(present)
-        # Changed by this leader: by a concurrent change, or by an attempt, now or earlier, whose answer was lost.
+        # Changed by this leader: by a concurrent change, or by an attempt whose answer was lost.
         self._know(present, found.etag)
         return present == wanted
 

@@ -41,7 +41,7 @@ from lacuna.logstore.segments.paths import (
 _log = logging.getLogger("lacuna.controlplane")
 
 _FORMAT_VERSION: Final = 1
-#: The time limit for a part starts when the part is requested, and suffices for a link of 2 MB a second.
+#: The time limit for a part starts when it is requested, and suffices for a link of 2 MB/s.
 _PARTS_AT_ONCE: Final = 4
 #: A process that loads a snapshot does not lead yet, so this time is not part of a lease.
 _ANSWER_SECONDS: Final = 10.0
@@ -113,8 +113,8 @@ class BucketSnapshots:
         tried: list[JournalSnapshotName] | None = None
         damage: JournalCorrupt | None = None
         keys = await self._keys()
-        # A missing snapshot may have been deleted because newer ones were stored in the meantime. List again to find
-        # them.
+        # A missing snapshot may have been deleted because newer ones have been stored in the meantime, so list them
+        # again.
         while (names := _complete(keys)) != tried:
             indexes, damage = await self._indexes(keys)
             own = await loadable(self._bucket.name, self._own(indexes, cluster_id), judge)
@@ -198,7 +198,7 @@ class BucketSnapshots:
         own = {index.name for index in indexes if index.journal == self._journal}
         unfinished = {name for name, _ in keys.values()} - set(_complete(keys))
         old = {name for name in own | unfinished if name.position < oldest}
-        # The indexes first, since parts that remain after an interruption do not count as a snapshot.
+        # The indexes are deleted first, since parts that are left over by an interruption do not count as a snapshot.
         for which in (True, False):
             await self._delete(
                 [key for key, (name, is_index) in keys.items() if name in old and is_index == which]

@@ -152,11 +152,11 @@ class Snapshot:
 class Fit(Enum):
     """How a snapshot fits a journal, judging by the seal of the last append that it covers."""
 
-    #: The journal has that append.
+    #: The journal contains that append.
     FITS = auto()
-    #: The journal begins later, or with another snapshot at the same position, so this one is no longer needed.
+    #: The journal begins later, or with a different snapshot at the same position, so this one is no longer needed.
     SPENT = auto()
-    #: The journal has another append there.
+    #: The journal has a different append there.
     BESIDE = auto()
     #: The journal ends before it.
     AHEAD = auto()

@@ -16,7 +16,7 @@ class LeaderWatch:
         self._clock = clock or SystemClock()
         self._seen: Hashable = None
         self._since_ms = 0.0
-        #: The seconds for which the leader was certainly silent, as of the last observation.
+        #: The seconds for which the leader is known to have been silent, as of the last observation.
         self.silent = 0.0
 
     def now_ms(self) -> float:

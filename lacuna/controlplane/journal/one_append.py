@@ -25,7 +25,7 @@ class OneAppend:
 
     def _settle(self, appended: "asyncio.Future[int]", task: "asyncio.Task[int]") -> None:
         self._task = None
-        # Always retrieved, or asyncio would log it as an unseen error.
+        # Always retrieved, since asyncio would otherwise log it as never retrieved.
         error = None if task.cancelled() else task.exception()
         if appended.done():
             return

@@ -74,9 +74,9 @@ from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 
 _log = logging.getLogger("lacuna.controlplane")
 
-# Everything must still be as it was seen. Of two concurrent takeovers, one finds the row changed; a takeover concurrent
-# with a renewal finds another number. The number is read under the row's lock, since its query depends on the locked
-# row.
+# Everything must still be as it was read. Of two concurrent takeovers, one finds that the row has changed; a takeover
+# concurrent with a renewal finds a different number. The number is read under the row's lock, since its query depends
+# on the locked row.
 _TAKE_OVER: Final = """
     WITH locked AS MATERIALIZED (SELECT epoch FROM lacuna.leader WHERE epoch = $2 FOR UPDATE)
     UPDATE lacuna.leader SET epoch = leader.epoch + 1, address = $1 FROM locked
@@ -91,8 +91,8 @@ _END: Final = "SELECT greatest(trimmed, (SELECT max(last) FROM lacuna.appends)) 
 _APPEND: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE)
     INSERT INTO lacuna.appends (first, last, crc, records) SELECT $2, $3, $4, $5 FROM fence"""
-# This is fenced as well, since the new leader may be about to read rows that the old one would delete. The append that
-# ends at the trim position stays, because the snapshot there is checked against it.
+# Fenced as well, since a new leader may be about to read rows that the old one would delete. The append that ends at
+# the trim position stays, because the snapshot there is checked against it.
 _TRIM: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE),
     gone AS (DELETE FROM lacuna.appends USING fence WHERE last < $2)
@@ -105,7 +105,7 @@ _HAS_ASYNCHRONOUS_STANDBY: Final = """
 _ROWS_A_TRIM: Final = 4096
 
 _LOST_WITH_STANDBY: Final = "a failover can lose the last transactions"
-#: Setting → value → what may be lost. The connection requests a better value, which a pooler may drop.
+#: Setting → value → what may be lost. The connection requests a better value, but a pooler may drop that request.
 _LOSSES: Final = {
     "synchronous_commit": {
         "off": "a crash of the server can lose the last transactions",
@@ -219,7 +219,7 @@ class PostgresqlJournal:
         self._epoch = await self._take_over(connection)
         self._warnings.check()
         await raise_version(connection)
-        # A separate statement, so that it sees the append that the takeover has waited for.
+        # A separate statement, so that it sees the append that the takeover waited for.
         self._position = await connection.fetchval(_END)
         await self._hot.open(connection, self._epoch)
         return OpenedJournal(stored_id, self._epoch, self._position)

@@ -21,22 +21,22 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 _CONNECT_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 5.0
-#: Longer than any statement takes or waits for a lock, so that a stalled connection fails instead of waiting forever.
+#: Longer than any statement takes or waits for a lock, so that a stalled connection fails rather than waiting forever.
 _STATEMENT_SECONDS: Final = 30.0
 
 _SETTINGS: Final = {
     "application_name": "lacuna",
-    # The fence of an append is checked once the leader's row is locked, which only this level does. A role or database
-    # may have another default.
+    # The fence of an append is checked after the leader's row has been locked, which happens only at this isolation
+    # level. A role or database may have a different default.
     "default_transaction_isolation": "read committed",
-    # A role or database may have a weaker default, with which a failover or crash loses acknowledged data.
+    # A role or database may have a weaker default, under which a failover or crash loses acknowledged data.
     "synchronous_commit": "on",
-    # A role's own time-out would end the wait for a synchronous standby. The client has separate time-outs.
+    # A time-out set for the role would end the wait for a synchronous standby. The client has time-outs of its own.
     "statement_timeout": "0",
     # No append or takeover waits longer than this for a lock.
     "lock_timeout": "10s",
-    # A leader whose machine or network fails during an append would hold its lock, and so lock everyone else out, until
-    # the server notices. By default, that takes two hours.
+    # If a leader's machine or network fails during an append, it still holds its lock, and keeps everyone else out,
+    # until the server notices. By default, that takes two hours.
     "tcp_keepalives_idle": "3",
     "tcp_keepalives_interval": "1",
     "tcp_keepalives_count": "3",

@@ -36,8 +36,7 @@ from lacuna.controlplane.journal.postgresql_renewing import fenced
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: A table is full when it has this many bytes of segments or this many rows. Once it is half full, the next table is
-#: created.
+#: A table is full at this many bytes of segments or this many rows. When it is half full, the next table is created.
 TABLE_BYTES: Final = 128 << 20
 _TABLE_ROWS: Final = 1 << 16
 
@@ -47,7 +46,8 @@ _READ_KEYS: Final = 256
 _NUMBERS: Final = """
     SELECT substr(relname, 5)::bigint FROM pg_class
     WHERE relnamespace = to_regnamespace($1) AND relkind = 'r' AND relname ~ '^hot_[0-9]{1,18}$' ORDER BY 1"""
-# The bytes are compressed batches already. A table that only grows until it is dropped needs no vacuum.
+# Without compression, since the bytes are compressed batches. A table that only grows until it is dropped needs no
+# vacuum.
 _CREATE: Final = """
     CREATE TABLE IF NOT EXISTS lacuna.hot_{0} (
         lease_id bigint, sequence bigint, position bigint NOT NULL,
@@ -73,7 +73,7 @@ _INSERT: Final = """
     SELECT lease_id, sequence, 0, octet_length(bytes), crc, bytes
     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[]) AS sent (lease_id, sequence, crc, bytes)"""
 _FENCE: Final = "SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE"
-# A stranger's query of the table delays its end, but no takeover, which waits for the fence.
+# A query by a different client delays the drop, but must not delay a takeover, which waits for the fence.
 _WAIT_LITTLE: Final = "SET LOCAL lock_timeout = '500ms'"
 _DROP: Final = "DROP TABLE lacuna.hot_{0}"
 
@@ -128,13 +128,13 @@ class HotTables:
     def __init__(self, url: str) -> None:
         self._url = url
         self._name = name_of(url)
-        #: Every live segment with its size.
+        #: The size of every live segment.
         self.sizes: dict[HotKey, int] = {}
         self._table_of: dict[HotKey, int] = {}
         self._tables: dict[int, _Table] = {}
         self._epoch = 0
         self._creating: asyncio.Task[None] | None = None
-        #: The next table is created once the newest one is full to this share.
+        #: When the newest table is filled to this share, the next one is created.
         self._create_at = 0.5
         self._turn = asyncio.Lock()
         self._connection: Connection | None = None
@@ -223,7 +223,7 @@ class HotTables:
         try:
             rows = await connection.fetch(_READ.format(number), *columns)
         except asyncpg.UndefinedTableError:
-            # Everything in the table was dropped in the meantime.
+            # The whole table has been dropped in the meantime.
             return []
         segments: list[HotSegment] = []
         for lease_id, sequence, crc, data in rows:

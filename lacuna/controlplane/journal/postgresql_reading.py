@@ -35,10 +35,10 @@ from lacuna.controlplane.journal.postgresql_schema import (
 from lacuna.controlplane.journal.rows import check_row, decode_records
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 
-#: The size in bytes up to which rows are read at a time, but always at least one row.
+#: Rows are read in groups of at most this many bytes, or one row if it is larger.
 _ROWS: Final = 512
 _BYTES: Final = 16 << 20
-# The previous row is returned too, without its records, since it has to be the one that was read.
+# The previous row is returned as well, without its records, to check that it is still the one that was read.
 _READ: Final = """
     (SELECT first, last, crc, NULL AS records FROM lacuna.appends WHERE first <= $1 ORDER BY first DESC LIMIT 1)
     UNION ALL
@@ -191,7 +191,7 @@ async def fit(connection: Connection, position: int, seal: Seal) -> Fit:
         return Fit.FITS
     if position > row["last"]:
         return Fit.AHEAD
-    # A trim keeps the append of a snapshot that may still be loaded.
+    # A trim keeps the last append of any snapshot that may still be loaded.
     is_spent = position < row["trimmed"] or not row["begins_before"]
     return Fit.SPENT if is_spent else Fit.BESIDE
 
@@ -206,7 +206,7 @@ async def read_leader(
         raise JournalCorrupt(
             "the table lacuna.leader or lacuna.journal is empty: restore them from a backup"
         )
-    # A later version may have taken over, which then writes other tables.
+    # A later version, which writes different tables, may have taken over.
     check_journal_format("its format", row["format_version"], FORMAT_VERSION)
     watch.see(tuple(row), asked_ms)
     if row["address"] is None:

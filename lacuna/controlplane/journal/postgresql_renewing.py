@@ -13,8 +13,8 @@ from lacuna.controlplane.journal.postgresql_connection import (
     name_of,
 )
 
-# A sequence is changed in place. An updated row leaves a dead version each time, and while an old transaction is open
-# in the database, each append would read all of them. Appends and renewals share the row's lock.
+# A sequence is changed in place, whereas each update of a row leaves a dead version behind, and while an old
+# transaction is open in the database, every append would read all of these. Appends and renewals share the row's lock.
 RENEW: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE)
     SELECT nextval('lacuna.renewals') FROM fence"""

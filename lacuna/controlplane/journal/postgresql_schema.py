@@ -40,7 +40,7 @@ _TABLES: Final = (
     )""",
 )
 _ADD_LEADER: Final = "INSERT INTO lacuna.leader (epoch) VALUES ($1)"
-# A new sequence starts with this number already in use.
+# A new sequence starts with this number marked as used.
 _BEGIN_RENEWALS: Final = "SELECT setval('lacuna.renewals', 1)"
 _ADD_JOURNAL: Final = (
     "INSERT INTO lacuna.journal (format_version, cluster_id, trimmed) VALUES ($1, $2, $3)"
@@ -99,11 +99,11 @@ async def _create(connection: Connection, cluster_id: str) -> None:
         asyncpg.DuplicateTableError,
         asyncpg.UniqueViolationError,
     ):
-        # Of two connections that create one name, the later waits for the earlier and then fails in PostgreSQL's own
+        # If two connections create the same name, the later one waits for the earlier, and then fails in PostgreSQL's
         # catalog.
         return
     except JournalForeign:
-        # The other connection's tables are not foreign if they did not exist when the caller looked.
+        # Tables of the other connection are not foreign, provided there were none when the caller looked.
         if not await is_there(connection):
             raise
 

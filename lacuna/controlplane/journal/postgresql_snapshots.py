@@ -52,7 +52,8 @@ class PostgresqlSnapshots:
     async def load(self, _: str | None, judge: Judge | None = None, /) -> Snapshot | None:
         async with (
             connected(self._url) as connection,
-            # A listed snapshot still exists when it is read, even if another is stored in the meantime.
+            # Ensures that a listed snapshot still exists when it is read, even if another one is stored in the
+            # meantime.
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
             stored, damage = await _listed(connection)
@@ -70,7 +71,7 @@ class PostgresqlSnapshots:
         to.
         """
         async with connected(self._url) as connection, connection.transaction():
-            # Two processes that store the same one wait for each other here, and the later one's stays.
+            # Two processes that store the same snapshot wait for each other here, and the later one's remains.
             await connection.execute("LOCK TABLE lacuna.snapshots IN SHARE ROW EXCLUSIVE MODE")
             await insert_snapshot(connection, snapshot)
             oldest = await _oldest_kept(connection, judge)

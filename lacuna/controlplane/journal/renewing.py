@@ -18,12 +18,12 @@ from lacuna.controlplane.tenure import LeasedTenure
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: The number of renewals tried during a lease.
+#: How many renewals are attempted during a lease.
 _RENEWALS: Final = 4
-#: How long the leading loop may go without progress. Kafka's clients have given up their requests by then
-#: (`request.timeout.ms`), and the next leader comes long before agents lose their leases, which takes two minutes.
+#: How long the leading loop may go without progress. By then, Kafka's clients have given up their requests
+#: (`request.timeout.ms`), and a new leader still arrives well before agents lose their leases, which takes two minutes.
 _LONGEST_STALL_MS: Final = 30_000
-#: For a long lease, the limit is this many leases instead.
+#: For a long lease, the limit is instead this many leases.
 _LONGEST_STALL_LEASES: Final = 3
 
 
@@ -119,7 +119,7 @@ async def renew_forever(
             await renewer.renew()
             tenure.renewed(asked_ms)
     except Exception:
-        # At once, since the leading loop could decide something before it learns of this.
+        # At once, since the leading loop could otherwise decide something before it learns of this.
         tenure.end()
         raise
     finally:

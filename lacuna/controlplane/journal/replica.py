@@ -28,8 +28,7 @@ class Replica:
     def __init__(self) -> None:
         self.state = State()
         self.position = 0
-        #: The seal of the last append that was replayed or that the snapshot covers, to check that the journal still
-        #: has it.
+        #: The seal of the last append replayed or covered by the snapshot, to check that the journal still contains it.
         self.seal: Seal | None = None
         #: The appends, records, and bytes of records replayed since the snapshot.
         self.appends = 0

@@ -37,7 +37,7 @@ class SnapshotProcess:
                 "memory, or allow more processes (ulimit -u) or open files (ulimit -n); if "
                 "Python was replaced, restart the control plane"
             ) from error
-        # The place may contain a password, which an argument would show to every user of the machine.
+        # The place may contain a password, which every user of the machine could see in an argument.
         _, said = await self._process.communicate(self._journal.place.encode())
         code = self._process.returncode
         self._process = None

@@ -15,8 +15,8 @@ from lacuna.controlplane.journal.journal import (
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: The number of snapshots that are kept. The journal is trimmed only up to the oldest of them, so a damaged snapshot
-#: makes a replay longer, but does not lose the cluster.
+#: How many snapshots are kept. The journal is trimmed only up to the oldest of them, so a damaged snapshot makes a
+#: replay longer, but does not lose the cluster.
 KEPT_SNAPSHOTS: Final = 2
 
 

@@ -20,7 +20,7 @@ from lacuna.controlplane.journal.rows import check_row, checksum, numbered
 
 _KEPT: Final = 2
 
-# `parts` of the last row is the number of parts.
+# `parts` is the number of parts in the last row, and otherwise 0.
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS snapshots (
     position INTEGER NOT NULL, part INTEGER NOT NULL, parts INTEGER NOT NULL,

@@ -22,7 +22,7 @@ from lacuna.controlplane.journal.snapshots import SnapshotDatabase, snapshots_pa
 from lacuna.controlplane.journal.tables import read_batches, read_cluster_id
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 
-#: Snapshots are not urgent, so they run at a lower priority than the writer.
+#: Snapshots are not urgent, so the process has a lower priority than the writer.
 _NICENESS = 10
 
 
@@ -83,7 +83,7 @@ def main(place: str, position: int) -> int:
 
 
 if __name__ == "__main__":
-    # A sandbox may forbid it, and a journal that is never trimmed would be worse.
+    # A sandbox may forbid this, but without snapshots, the journal would never be trimmed, which is worse.
     with suppress(OSError):
         os.nice(_NICENESS)
     sys.exit(main(sys.stdin.read(), int(sys.argv[1])))

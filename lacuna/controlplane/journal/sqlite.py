@@ -45,7 +45,7 @@ from lacuna.controlplane.journal.tables import create, last_position, read_batch
 from lacuna.controlplane.journal.witness import Witness, witness_path
 from lacuna.controlplane.journal.worker import Worker, do_nothing
 
-# A single statement, and so a single transaction: it checks the fencing token, writes and syncs.
+# A single statement, and therefore a single transaction, that checks the fencing token, writes and syncs.
 _APPEND: Final = """
     INSERT INTO batches SELECT ?, ?, ?, ?
     WHERE (SELECT value FROM meta WHERE key='fencing_token') = ? RETURNING position
@@ -53,7 +53,7 @@ _APPEND: Final = """
 _Result = TypeVar("_Result")
 
 _ROWS_A_TRIM: Final = 64
-#: How much one job of the worker reads or deletes. An append may have to wait for the job.
+#: How much one job of the worker reads or deletes. An append may have to wait for such a job.
 _HOT_BYTES_AT_ONCE: Final = 2 << 20
 _HOT_AT_ONCE: Final = 1_000
 
@@ -204,7 +204,7 @@ class SqliteJournal:
         return position
 
     def _insert(self, row: tuple[int, int, int, bytes, int]) -> None:
-        # The statement, and with it a transaction of its own, ends only once its last row has been fetched.
+        # The statement, which is a transaction of its own, ends only once its last row has been fetched.
         if not self._opened().execute(_APPEND, row).fetchall():
             raise JournalFenced(
                 f"another control plane has taken over {self.path} (the token is no longer "

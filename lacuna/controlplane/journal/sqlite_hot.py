@@ -15,8 +15,8 @@ from lacuna.controlplane.journal.connections import Connection, transaction
 from lacuna.controlplane.journal.hot_segments import check_hot, hot_checksum
 from lacuna.controlplane.journal.journal import HotKey, HotSegment
 
-#: The index alone shows which segments exist and how large they are, so that opening the journal reads no bytes of
-#: segments. `bytes` is the last column, so that the others can be read without it.
+#: The index alone shows which segments exist and how large they are, so that opening the journal reads none of their
+#: bytes. `bytes` is the last column, so that the others can be read without it.
 HOT_SCHEMA: Final = (
     """CREATE TABLE hot (
         id INTEGER PRIMARY KEY, lease_id INTEGER NOT NULL, sequence INTEGER NOT NULL,

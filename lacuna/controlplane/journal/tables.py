@@ -62,7 +62,7 @@ def read_cluster_id(connection: Connection) -> str:
 def last_position(connection: Connection) -> int:
     """Return the position of the last record, or 0 if there has never been one. Raises JournalCorrupt."""
     row = connection.execute("SELECT value FROM meta WHERE key='trimmed'").fetchone()
-    # A damaged index misses rows of the table, and a damaged row has a value of another type.
+    # A damaged index lacks rows of the table, and a damaged row has values of the wrong type.
     if row is None or not isinstance(row[0], int):
         raise JournalCorrupt("the journal's trimmed position is damaged: restore it from a backup")
     newest = connection.execute("SELECT max(position) FROM batches").fetchone()[0]

@@ -31,7 +31,7 @@ from lacuna.controlplane.shared.security import AclEntry, Security
 
 _LITERAL, _PREFIXED = int(PatternType.LITERAL), int(PatternType.PREFIXED)
 _ALL, _DENY, _ALLOW = int(Operation.ALL), int(Permission.DENY), int(Permission.ALLOW)
-#: For each requested operation, the other operations whose ACLs also allow it.
+#: For each requested operation, the other operations whose ACLs allow it as well.
 _IMPLIED_BY: Final = {
     int(Operation.DESCRIBE): frozenset(
         {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
@@ -72,7 +72,7 @@ OPERATIONS: Final = {
     ),
 }
 
-#: The error for a client that may not use a resource, by the resource's type.
+#: The error that tells a client that it may not use a resource, by resource type.
 DENIED: Final[Mapping[int, int]] = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,

@@ -23,8 +23,8 @@ FLAG_FOLLOWS: Final = 2
 FLAG_TRANSACTIONAL: Final = 4
 #: The batch adds its partition to the transaction (Produce v12 and later).
 FLAG_ADDS_PARTITION: Final = 8
-#: This bit and the higher ones are 1 + the index of the request's transactional id in the commit's list, or 0 if the
-#: request has no transactional id.
+#: This bit and the higher ones hold the index of the request's transactional id in the commit's list, plus 1, or 0 if
+#: the request has none.
 TRANSACTIONAL_ID_SHIFT: Final = 4
 
 #: The verdict on a slice: the error code of the whole slice, the number of its batches (0 if there is an error), and

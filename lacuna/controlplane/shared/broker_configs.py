@@ -33,7 +33,7 @@ from lacuna.controlplane.shared.topic_configs import (
     alter,
 )
 
-#: The broker configs that set the defaults of topic configs, where the names differ.
+#: Broker configs that set the default of a topic config under a different name.
 _OF_TOPIC_CONFIGS: Final[Mapping[str, str]] = {
     "cleanup.policy": "log.cleanup.policy",
     "delete.retention.ms": "log.cleaner.delete.retention.ms",
@@ -85,10 +85,10 @@ MAX_CONNECTIONS_PER_IP: Final = "max.connections.per.ip"
 _LIMITS: Final = (MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP)
 _check_limit: Final = whole(ConfigType.INT, 1)
 _INT_MAX: Final = 2**31 - 1
-#: The one log directory that an agent reports, for the object store. It is not a real path, and it is the same for all
-#: agents.
+#: The one log directory that an agent reports, standing for the object store. It is not a real path, and is the same
+#: for all agents.
 LOG_DIR: Final = "/lacuna/objects"
-#: The only config that can be set for a single broker.
+#: The only config that can be set for individual brokers.
 CORDONED: Final = "cordoned.log.dirs"
 _REPORTER: Final = "org.apache.kafka.common.metrics.JmxReporter"
 _OVERRIDE: Final = re.compile(r"[^\s,]{1,255}:[0-9]{1,10}")

@@ -26,7 +26,8 @@ class ConfigType(IntEnum):
 
 LONG_MAX: Final = 2**63 - 1
 _BITS: Final = {ConfigType.INT: 31, ConfigType.LONG: 63}
-# The digits are bounded because int() raises for thousands of them, which would stop the control plane.
+# The number of digits is limited because int() raises an error for thousands of them, which would stop the control
+# plane.
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}")
 _NUMBER: Final = re.compile(
     r"[+-]?(?:[0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,3})?"

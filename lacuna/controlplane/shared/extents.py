@@ -19,7 +19,7 @@ from lacuna.controlplane.v1.log_pb2 import ExtentColumns, Extents
 
 FLAG_LOG_APPEND_TIME: Final = 1
 FLAG_TRUE_OFFSETS: Final = 2
-#: Aborted by the cluster from which the extent was imported: it is dead from the start.
+#: The source cluster of an import has aborted the extent, so it is dead from the start.
 FLAG_ABORTED_BEFORE: Final = 4
 
 LARGEST_EXTENT_BYTES: Final = 1 << 20  # unless one batch is larger
@@ -40,7 +40,7 @@ COLUMNS: Final = {
 }
 
 #: A new extent as bytes in a journal record or a delta: the values of the columns, in order. Packing and reading such a
-#: row takes a tenth of the time that eleven message fields take.
+#: row takes a tenth of the time of a message with eleven fields.
 EXTENT_ROW: Final = Struct("<qqqiqqqqhqB")
 
 _columns_of: Final = attrgetter(*COLUMNS)
@@ -226,7 +226,7 @@ class DeadRanges:
     def add(self, first: int, end: int) -> None:
         """Add [first, end), joining it with the ranges that it touches or overlaps."""
         ends = self.ends
-        if not ends or first > ends[-1]:  # nearly always: aborted records are new
+        if not ends or first > ends[-1]:  # nearly always, since the aborted records are new
             self.firsts.append(first)
             ends.append(end)
             return

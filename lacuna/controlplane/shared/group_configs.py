@@ -42,7 +42,7 @@ STREAMS_STANDBYS: Final = "streams.num.standby.replicas"
 STREAMS_TASK_OFFSET_INTERVAL: Final = "streams.task.offset.interval.ms"
 
 BY_DURATION: Final = "by_duration:"
-#: A duration of ISO 8601 as Java reads it: days, hours, minutes and seconds.
+#: An ISO 8601 duration as Java reads it: days, hours, minutes and seconds.
 _DURATION: Final = re.compile(
     r"P(?:(\d{1,6})D)?(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.(\d{1,9}))?S)?)?",
     re.ASCII,

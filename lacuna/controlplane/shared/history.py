@@ -16,18 +16,18 @@ from typing import Final
 
 from lacuna.controlplane.v1.log_pb2 import StableHistory
 
-#: The maximum number of entries of a partition, at 16 bytes each.
+#: The maximum number of entries per partition, at 16 bytes each.
 MOST_ENTRIES: Final = 1024
-#: The widths in seconds, from 1 s to 64 days; each divides the next. Times up to REACH widths ago are exact to within a
-#: width.
+#: The intervals in seconds, from 1 s to 64 days, each of which divides the next. Times up to REACH intervals ago are
+#: exact to within one interval.
 WIDTHS: Final = (
     *(1, 5, 15, 60, 300, 900, 3_600, 10_800, 21_600, 43_200),
     *(86_400 << doublings for doublings in range(7)),
 )
 REACH: Final = 100
 _AGES: Final = tuple(width * REACH for width in WIDTHS)
-#: Adding an entry usually takes only a moment, but occasionally requires a pass over all entries. Partitions that get
-#: entries at the same time should not need this pass at the same time.
+#: Adding an entry is usually quick, but sometimes requires a pass over all entries. Spreading the limits keeps
+#: partitions that add entries at the same time from needing this pass at the same time.
 _SPREAD: Final = 256
 #: The minimum number of free entries after each pass.
 _ROOM: Final = 64

@@ -12,11 +12,11 @@ from lacuna.controlplane.v1.cluster_pb2 import Topic
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
 
-#: Kafka's offsets.topic.num.partitions and transaction.state.log.num.partitions, by default.
+#: Kafka's defaults of offsets.topic.num.partitions and transaction.state.log.num.partitions.
 PARTITION_COUNT: Final = 50
 
-#: The number of a topic in messages of the control plane is its index in this list. The ids are version 5 UUIDs of
-#: "lacuna:" followed by the name, in the OID namespace.
+#: In messages of the control plane, the number of a topic is its index in this list. The ids are version 5 UUIDs of
+#: "lacuna:" and the name, in the OID namespace.
 INTERNAL_TOPICS: Final = tuple(
     Topic(
         topic_id=bytes.fromhex(topic_id),
@@ -34,11 +34,11 @@ TRANSACTIONS_NUMBER: Final = 1
 NUMBERS_BY_ID: Final = {topic.topic_id: number for number, topic in enumerate(INTERNAL_TOPICS)}
 INTERNAL_BY_NAME: Final = {topic.name: topic for topic in INTERNAL_TOPICS}
 
-#: In Kafka, these topics hold the state of share groups and the metadata. If a client created an empty one, tools that
-#: read it would conclude that there is no such state.
+#: In Kafka, these topics contain the state of share groups and the metadata. If a client created an empty one, tools
+#: that read it would conclude that there is no such state.
 KAFKAS_OWN: Final = frozenset({"__cluster_metadata", "__share_group_state"})
 
-#: The message that rejects a change.
+#: The error message for attempts to change one.
 READ_ONLY: Final = (
     "it is derived from the control plane's state and is read-only; change groups, offsets and "
     "transactions with their own requests"

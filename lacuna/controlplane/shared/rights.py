@@ -54,8 +54,7 @@ class Need(NamedTuple):
         return f"lacuna acls add --allow-principal {quote(principal)} --operation {operation} {option}{named}"
 
 
-#: Returns the rights that a command needs. Messages differ between verbs, and each rule knows the messages of its
-#: verbs.
+#: Returns the rights that a command requires. Messages differ between verbs, and a rule knows those of its verbs.
 Rule = Callable[[Any, Any], Iterator[Need]]
 
 
@@ -134,7 +133,7 @@ def of_share_offsets(command: Any, names: Names) -> Iterator[Need]:
     yield from on_topics(Operation.DESCRIBE, command.partitions, names)
 
 
-#: The verbs of questions that tools ask through an agent. They change nothing, and concern only the resources for which
+#: The verbs of queries that tools send through an agent. They change nothing, and concern only the resources for which
 #: the rules yield needs.
 QUESTIONS: Final[Mapping[str, Rule]] = {
     "read_partitions": of_partitions(Operation.DESCRIBE),
@@ -237,8 +236,8 @@ class PrincipalRights:
             self._principal, self._host, need.operations[0], kind, need.name or WILDCARD, api
         )
         who = str(self._principal)
-        # Commands identify topics by their ids, which the objects in the bucket contain as well. Only a job that may
-        # describe the topic gets its name.
+        # Commands identify topics by id, which the objects in the bucket contain too, so the name is shown only to jobs
+        # that may describe the topic.
         shown = (
             need
             if kind is not ResourceType.TOPIC or self._knows(need.name)

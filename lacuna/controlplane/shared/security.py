@@ -19,12 +19,12 @@ from lacuna.controlplane.v1.security_pb2 import (
     SecurityChanges,
 )
 
-#: Bounds on a cluster's security settings. A change that would exceed them is rejected.
+#: Limits on a cluster's security settings. A change that would exceed them is rejected.
 MOST_CREDENTIALS: Final = 100_000
 MOST_ACLS: Final = 100_000
 MOST_QUOTAS: Final = 100_000
 MOST_TOKENS: Final = 10_000
-#: Prevents one user from using up all tokens.
+#: Keeps one user from using up all tokens.
 MOST_TOKENS_OF_ONE: Final = 1_000
 _MOST_NEWS: Final = 1024
 
@@ -76,9 +76,9 @@ class Security:
 
     def __init__(self) -> None:
         self.version = 0
-        #: Grows by one with each ACL that is added or removed, and when all are dropped.
+        #: Increases by one with each ACL that is added or removed, and when all are dropped.
         self.acls_version = 0
-        #: The last ACLs that were added (True) or removed; empty after all were dropped.
+        #: The latest ACLs added (True) or removed (False). Empty after all have been dropped.
         self.acl_news: deque[tuple[AclEntry, bool]] = deque(maxlen=_MOST_NEWS)
         #: by (user, mechanism)
         self.credentials: dict[tuple[str, int], ScramCredential] = {}

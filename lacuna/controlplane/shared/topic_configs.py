@@ -101,7 +101,7 @@ def _not_tiered(value: str) -> str:
 #: The config of a topic that mirrors one of another cluster (controlplane/verbs/importing.py).
 MIRROR_SOURCE: Final = "mirror.source"
 DEAD_LETTERS: Final = "errors.deadletterqueue.group.enable"
-# Kafka's limit. Without a limit, appending could make a list grow forever.
+# Kafka's limit. Without one, appending could make a list grow forever.
 _LONGEST_VALUE: Final = 32_767
 _SMALLEST_SEGMENT: Final = 1 << 20  # Kafka 4's, KIP-1030
 _LARGEST_RECORD: Final = 2**31 - 9  # the largest array of Java

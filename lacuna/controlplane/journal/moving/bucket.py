@@ -145,7 +145,7 @@ class BucketTarget:
         """Replace the manifest with one that control planes accept."""
         data = encode_manifest(replace(self._manifest, changes=2))
         if await self._bucket.replace(JOURNAL_MANIFEST_KEY, data, self._etag) is None:
-            # Possibly an earlier attempt whose answer was lost, since no other writer writes these bytes.
+            # It may be an earlier attempt whose answer was lost, since no other writer writes these bytes.
             found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
             if found is None or found.data != data:
                 raise self._in_use()

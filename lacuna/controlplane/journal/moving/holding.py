@@ -20,7 +20,7 @@ async def wait_for_silence(reader: JournalReader, lease: float, clock: Clock) ->
         leader = await reader.leader()
         if leader is None or leader.silent >= lease:
             return
-        # The silence of a leader that does nothing grows with each look.
+        # If the leader is inactive, its silence grows from one look to the next.
         if leader.silent <= silent:
             who = f"the control plane at {leader.address}" if leader.address else "another command"
             raise JournalInUse(

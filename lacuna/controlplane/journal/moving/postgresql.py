@@ -38,7 +38,8 @@ class PostgresqlTarget:
         self.name = name_of(url)
         self._url = url
         self._snapshots = PostgresqlSnapshots(url)
-        #: The leader's address in the tables, until they are finished. Another copy to this place creates new tables.
+        #: Stands in for the leader's address until the tables are finished. A later copy to this place creates new
+        #: tables.
         self._copy = f"copy {secrets.token_hex(8)}"
 
     async def __aenter__(self) -> Self:

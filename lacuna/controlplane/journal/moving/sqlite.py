@@ -72,7 +72,7 @@ class SqliteTarget:
 
     def _write(self, beginning: Beginning) -> None:
         with errors_of(self.name):
-            # The journal itself comes last. Without it, the others count as an unfinished copy.
+            # The journal itself is written last. Without it, the other files count as an unfinished copy.
             for path in (
                 witness_path(self.name),
                 *_files(snapshots_path(self.name)),

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple, Protocol
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.controlplane.shared.log.live import live_slices
 
-#: A timestamp of LAG - p in ListOffsets asks how far a reader at position p is behind (adr/0041). Real times are never
-#: that early.
+#: In ListOffsets, a timestamp of LAG - p asks how far a reader at position p is behind (adr/0041). No real time is that
+#: early.
 LAG: Final = -(1 << 62)
 
 
@@ -59,7 +59,7 @@ def behind(log: Log, position: int, limit: int | None = None) -> Behind:
     for first, end in live_slices(extents, log.dead, start, stop):
         if timestamp_ms < 0:
             timestamp_ms = extents.max_timestamps[first]
-            # The part of an extent that was already read is not counted. No other extent can contain the position.
+            # The part of an extent that has been read is not counted. No other extent can contain the position.
             offsets -= max(position - extents.base_offsets[first], 0)
         offsets += sum(extents.next_offsets[first:end]) - sum(extents.base_offsets[first:end])
     return Behind(offsets, timestamp_ms)

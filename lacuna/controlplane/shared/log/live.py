@@ -30,7 +30,7 @@ def dead_slices(
         first_offset, end_offset = firsts[index], ends[index]
         if first_offset > last:
             return
-        # If many short transactions follow each other, the next extents are usually the right ones.
+        # If many short transactions follow each other, the search usually ends at one of the next extents.
         if bases[start] < first_offset:
             start += 1
             if bases[start] < first_offset:
