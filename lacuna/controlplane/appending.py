@@ -87,7 +87,6 @@ class Appender:
         self.durable = durable
 
     def add(self, record: bytes) -> None:
-        """Queue a record for the next append."""
         self._records.append(record)
         self.pending_bytes += len(record)
 

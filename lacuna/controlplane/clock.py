@@ -45,8 +45,6 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clock of the machine."""
-
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 

@@ -19,7 +19,6 @@ class Health:
         self._changed = asyncio.Event()
 
     def set(self, service: str, *, is_serving: bool) -> None:
-        """Set whether a service is serving from now on."""
         self._serving[service] = is_serving
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()

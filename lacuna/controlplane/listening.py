@@ -235,9 +235,7 @@ def private_socket(path: str) -> Iterator[None]:
             os.remove(path)  # left behind by a process that crashed
     except FileNotFoundError:
         pass
-    before = os.umask(
-        0o077
-    )  # calling chmod afterwards would leave the socket open to others for a moment
+    before = os.umask(0o077)  # a later chmod would leave the socket open to others for a moment
     try:
         yield
     finally:

@@ -271,7 +271,6 @@ class Runtime:
 
     @property
     def durable_position(self) -> int:
-        """The position of the last durable record."""
         return self._appender.durable
 
     @property
@@ -440,7 +439,6 @@ class Runtime:
         self._take(session, commands)
 
     def _wait(self, session: RuntimeSession, commands: Iterable[Command]) -> None:
-        """Add commands to the end of the backlog."""
         self._backlog.extend((session, command) for command in commands)
         if self._backlog:
             self._room.clear()
@@ -598,7 +596,6 @@ class Runtime:
         self._apply(decision, command, session, reply, proof)
 
     async def _read_hot(self, token: int, command: ReadHot) -> None:
-        """Answer a parked command with the bytes of hot segments."""
         reply = await self._hot.read(command)
         if self._stopped is None:
             self._apply(Decision(completions=[(token, reply)]))
@@ -811,7 +808,6 @@ class Runtime:
 
 
 def _refused(key: PartitionKey, why: str) -> PartitionDelta:
-    """Return the delta for a partition that a session may not read."""
     delta = deleted_delta(key)
     delta.refusal = why
     return delta

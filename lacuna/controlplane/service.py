@@ -209,7 +209,6 @@ class Server:
 
 
 async def _requests(call: Call) -> AsyncIterator[SessionRequest]:
-    """Yield the client's messages until it ends the session."""
     while (message := await call.read()) is not None:
         yield SessionRequest.FromString(message)
 
@@ -233,7 +232,6 @@ class RunningControlPlane:
 
     @property
     def address(self) -> str:
-        """The address that clients connect to."""
         return self._server.address
 
     async def ready(self) -> None:

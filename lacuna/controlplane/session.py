@@ -14,17 +14,13 @@ from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 class SessionRuntime(Protocol):
     """The runtime as its sessions use it."""
 
-    def submit(self, session: "RuntimeSession", commands: Sequence[Command]) -> None:
-        """Accept commands, to be decided in order."""
-        ...
+    def submit(self, session: "RuntimeSession", commands: Sequence[Command]) -> None: ...
 
     def subscribe(self, session: "RuntimeSession", keys: Sequence[PartitionKey]) -> None:
         """Begin to deliver snapshots and deltas of these partitions."""
         ...
 
-    def unsubscribe(self, session: "RuntimeSession", keys: Sequence[PartitionKey]) -> None:
-        """Stop delivering deltas of these partitions."""
-        ...
+    def unsubscribe(self, session: "RuntimeSession", keys: Sequence[PartitionKey]) -> None: ...
 
     def close_session(self, session: "RuntimeSession") -> None:
         """End the session, and drop everything that it waits for."""

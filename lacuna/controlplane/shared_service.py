@@ -38,7 +38,6 @@ class RunningNode:
 
     @property
     def address(self) -> str:
-        """The address that clients connect to."""
         return self._server.address
 
     async def ready(self) -> None:

@@ -53,7 +53,6 @@ class Snapshots:
             await asyncio.gather(self._making, return_exceptions=True)
 
     async def close(self) -> None:
-        """Close the snapshotter, if any."""
         if self._snapshotter is not None:
             await self._snapshotter.close()
 

@@ -591,7 +591,6 @@ class _Lag(NamedTuple):
 
     @property
     def labels(self) -> tuple[str, str, str]:
-        """The labels `consumergroup`, `topic` and `partition`."""
         return self.group_id, self.topic, self.partition
 
 

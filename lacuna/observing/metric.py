@@ -47,7 +47,6 @@ class Metric(Generic[S]):
 
     @property
     def shown_name(self) -> str:
-        """The name with its suffix."""
         return self.name + _SUFFIXES.get(self.family, "")
 
     @property

@@ -52,7 +52,6 @@ class Calls:
             future.set_exception(refused)
 
     def is_waiting(self, command_id: int) -> bool:
-        """Whether a caller is still waiting for the reply to this command."""
         return command_id in self._waiting
 
     def fail(self, error: ControlPlaneUnavailable, kept: Collection[int] = ()) -> None:

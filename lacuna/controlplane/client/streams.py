@@ -67,7 +67,6 @@ class WatchedStream:
         await self._stream.write(request)
 
     def give_up(self, why: str) -> None:
-        """End the stream, and pass the reason to its reader."""
         self._why_given_up = why
         self._stream.cancel()
 

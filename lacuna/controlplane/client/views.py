@@ -309,11 +309,9 @@ class ClusterView:
             await self._ready.wait()
 
     def add_listener(self, callback: Listener) -> None:
-        """Call `callback` after each delta is applied."""
         self._listeners.add(callback)
 
     def remove_listener(self, callback: Listener) -> None:
-        """Undo one `add_listener`. Raises ValueError if `callback` was not added."""
         self._listeners.remove(callback)
 
     def apply(self, delta: ClusterDelta) -> None:

@@ -85,7 +85,7 @@ class AppendHeader(NamedTuple):
 
     @property
     def mark(self) -> Mark:
-        """The journal's end after this append."""
+        """The journal's end once this append is durable."""
         return Mark(self.number, self.first_position + self.records - 1)
 
 
@@ -216,7 +216,6 @@ class Appends:
         self._hot.clear()
 
     def forget_hot(self, up_to: int) -> None:
-        """Forget the hot segments of the appends up to a number."""
         if up_to != self._forgotten:
             self._forgotten = up_to
             self._hot = {number: hot for number, hot in self._hot.items() if number > up_to}

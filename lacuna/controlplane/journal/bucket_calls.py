@@ -44,7 +44,6 @@ _LONGEST_PAUSE_SECONDS: Final = 1.0
 
 
 def random_id() -> bytes:
-    """Return 16 random bytes."""
     return secrets.token_bytes(16)
 
 

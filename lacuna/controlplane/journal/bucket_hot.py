@@ -62,7 +62,6 @@ class HotAppends:
         self.moved = next(iter(self._live)) - 1 if self._live else last
 
     def is_live(self, number: int) -> bool:
-        """Whether an append has a live segment."""
         return number in self._live
 
     async def read(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:

@@ -64,7 +64,6 @@ class BucketReader:
         return await self._snapshots.load(manifest.cluster_id, self._appends.fit)
 
     async def fit(self, position: int, seal: Seal, /) -> Fit:
-        """Return how a snapshot fits. Raises JournalCorrupt and JournalUnreachable."""
         return await self._appends.fit(position, seal)
 
     async def read(

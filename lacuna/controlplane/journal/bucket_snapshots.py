@@ -215,7 +215,6 @@ class BucketSnapshots:
             _log.warning("an old snapshot could not be deleted: %s", error)
 
     def _own(self, indexes: list[_Index], cluster_id: str | None) -> list[_Index]:
-        """Return the snapshots of this kind of journal. Raises JournalForeign."""
         for index in indexes:
             if cluster_id is not None and index.cluster_id != cluster_id:
                 raise self._foreign(index.cluster_id, cluster_id)
@@ -257,7 +256,6 @@ def _complete(keys: dict[str, tuple[JournalSnapshotName, bool]]) -> list[Journal
 
 
 def _decode_index(name: JournalSnapshotName, data: bytes) -> _Index:
-    """Decode an index. Raises JournalCorrupt and JournalOfAnotherVersion."""
     try:
         fields: Any = json.loads(data)
         version = fields["format_version"]

@@ -284,7 +284,6 @@ class PostgresqlJournal:
         return read_batches(self._turn_at_connection, self.name, after_position, seal)
 
     def reader(self) -> PostgresqlReader:
-        """Return a reader with its own connection."""
         return PostgresqlReader(self._url, self._snapshots, self._watch)
 
     @property

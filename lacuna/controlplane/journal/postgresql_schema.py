@@ -70,7 +70,6 @@ async def read_cluster_id(connection: Connection) -> str:
 
 
 async def is_there(connection: Connection) -> bool:
-    """Return whether the tables exist."""
     return bool(await connection.fetchval(_IS_THERE))
 
 

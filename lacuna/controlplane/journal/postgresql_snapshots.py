@@ -88,7 +88,6 @@ class PostgresqlSnapshots:
             return int(await connection.fetchval(_NEWEST))
 
     async def delete_up_to(self, position: int) -> None:
-        """Delete the snapshots up to a position."""
         async with connected(self._url) as connection:
             await connection.execute(_DELETE, position)
 

@@ -13,7 +13,7 @@ _SHOWN_BYTES: Final = 2000
 
 
 class SnapshotProcess:
-    """A Snapshotter of `journal`."""
+    """Makes the snapshots of `journal`, each in a separate process."""
 
     def __init__(self, journal: SqliteJournal | SharedJournal) -> None:
         self._journal = journal

@@ -30,7 +30,6 @@ CREATE TABLE IF NOT EXISTS snapshots (
 
 
 def snapshots_path(journal_path: str) -> str:
-    """Return the path of the database with a journal's snapshots."""
     return journal_path + ".snapshots"
 
 

@@ -88,7 +88,6 @@ class SqliteJournal:
 
     @property
     def place(self) -> str:
-        """The path, for the snapshot process."""
         return self.path
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:

@@ -61,7 +61,6 @@ def _runs(keys: Sequence[HotKey]) -> Iterator[tuple[int, int, int]]:
 
 
 def delete_hot(connection: Connection, keys: Sequence[HotKey]) -> None:
-    """Delete segments in one transaction."""
     with transaction(connection):
         for key in keys:
             connection.execute(_DELETE, key)

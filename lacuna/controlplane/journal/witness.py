@@ -27,7 +27,6 @@ _SIZE: Final = _SLOT.size + _CRC.size
 
 
 def witness_path(journal_path: str) -> str:
-    """Return the path of a journal's witness."""
     return journal_path + ".acknowledged"
 
 

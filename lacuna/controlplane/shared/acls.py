@@ -7,8 +7,6 @@ from lacuna.controlplane.shared.security import AclEntry
 
 
 class ResourceType(IntEnum):
-    """The type of resource that an ACL applies to."""
-
     UNKNOWN = 0
     ANY = 1
     TOPIC = 2
@@ -51,8 +49,6 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether an ACL allows or denies the operation."""
-
     UNKNOWN = 0
     ANY = 1
     DENY = 2

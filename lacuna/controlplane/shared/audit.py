@@ -50,7 +50,6 @@ class Audit:
         name: str,
         api: str,
     ) -> None:
-        """Record that a client's request was denied."""
         self._count()
         now = self._clock()
         asked = f"{principal} {operation} {resource_type} {shorten(name)}"

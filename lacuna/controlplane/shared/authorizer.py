@@ -118,7 +118,6 @@ class Authorizer:
         return self._security.acls_version
 
     def is_super(self, principal: Principal) -> bool:
-        """Return whether a principal may do everything."""
         return principal in self._super_users
 
     def allows(
@@ -188,7 +187,6 @@ class Authorizer:
     def _decide(
         self, principal: str, host: str, operation: int, resource_type: int, name: str
     ) -> tuple[bool, AclEntry | None]:
-        """Return whether an operation is allowed, and the ACL that decides this, if any."""
         allowing = None
         has_acls = False
         for pattern in self._patterns_of(resource_type, name):

@@ -56,7 +56,6 @@ def commit_of(
     slices: Sequence[SegmentSlice],
     transactional_ids: Iterable[str] = (),
 ) -> CommitSegment:
-    """Return the commit of a segment with these slices."""
     return CommitSegment(
         segment=segment,
         object_size=object_size,

@@ -17,7 +17,6 @@ STATUS_METHOD: Final = "/controlplane.v1.ControlPlane/Status"
 
 
 def own_contract() -> Contract:
-    """Return the contract that this process supports."""
     return Contract(newest=NEWEST, oldest=OLDEST)
 
 

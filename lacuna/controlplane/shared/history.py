@@ -154,7 +154,6 @@ class History(Widths):
 
     @classmethod
     def of(cls, message: StableHistory, spread: int = 0) -> "History":
-        """Return the history that `message` was made from."""
         found = cls(message.settled_ms, spread)
         found.seconds.extend(accumulate(message.seconds))
         found.offsets.extend(accumulate(message.offsets))

@@ -62,7 +62,6 @@ class Kind(IntEnum):
 
 
 def internal_by_id(topic_id: bytes) -> Topic | None:
-    """Return the internal topic with this id, or None."""
     number = NUMBERS_BY_ID.get(topic_id)
     return None if number is None else INTERNAL_TOPICS[number]
 

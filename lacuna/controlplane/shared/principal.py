@@ -12,7 +12,6 @@ class Principal(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """Return TYPE:NAME, as in ACLs and super.users."""
         return f"{self.kind}:{self.name}"
 
 

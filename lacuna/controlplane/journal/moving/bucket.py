@@ -77,7 +77,6 @@ class BucketTarget:
         raise JournalForeign(occupied(self.name, manifest.cluster_id, remedy))
 
     async def write(self, beginning: Beginning) -> None:
-        """Write the manifest, the snapshot and an opening."""
         await self._snapshots.check(beginning.cluster_id)
         await self._claim(beginning)
         await self._snapshots.store(beginning.snapshot, beginning.cluster_id)
@@ -119,7 +118,7 @@ class BucketTarget:
         return found
 
     async def add_hot(self, hot: Sequence[HotSegment]) -> None:
-        """Create an append without records after the last one."""
+        """Create an append without records after the last one, to hold the segments."""
         epoch = self._manifest.epoch
         mark, data = encode_append(self._manifest.last, epoch, random_id(), (), hot)
         if not await self._bucket.create(journal_append_key(mark.number), data):
@@ -127,7 +126,6 @@ class BucketTarget:
         self._manifest = replace(self._manifest, last=mark)
 
     async def read_back(self) -> Beginning:
-        """Read the opening and the newest snapshot."""
         snapshot = await self._snapshots.load(self._manifest.cluster_id)
         header = await Appends(self._bucket).header_of(self._manifest.last.number)
         if header is None or header.mark != self._manifest.last or snapshot is None:

@@ -63,7 +63,6 @@ class PostgresqlTarget:
         raise JournalForeign(occupied(self.name, cluster_id, remedy))
 
     async def write(self, beginning: Beginning) -> None:
-        """Create the tables and store the snapshot."""
         async with connected(self._url) as connection, connection.transaction():
             if await self._is_unfinished(connection):
                 await connection.execute("DROP SCHEMA lacuna CASCADE")

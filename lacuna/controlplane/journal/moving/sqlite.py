@@ -88,7 +88,6 @@ class SqliteTarget:
                 snapshots.store(beginning.snapshot)
 
     async def add_hot(self, hot: Sequence[HotSegment]) -> None:
-        """Insert the segments in one transaction."""
         await asyncio.to_thread(self._add_hot, hot)
 
     def _add_hot(self, hot: Sequence[HotSegment]) -> None:

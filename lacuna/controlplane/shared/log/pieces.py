@@ -59,7 +59,6 @@ class Piece(NamedTuple):
         return SegmentId(self.lease_id, self.sequence)
 
     def key(self, cluster_id: str) -> str:
-        """Return the key of the object that contains the piece."""
         return key_in_lease(cluster_id, self.lease_id, self.sequence)
 
     def describe(self) -> str:
@@ -95,7 +94,6 @@ class Pieces(Sequence[Piece]):
 
     @classmethod
     def of(cls, pieces: Iterable[Piece]) -> "Pieces":
-        """Return the columns of pieces."""
         columns = tuple(zip(*pieces, strict=True)) or ((),) * len(PIECE_COLUMNS)
         return cls(map(array, _TYPECODES, columns))
 
@@ -110,7 +108,6 @@ class Pieces(Sequence[Piece]):
 
     @classmethod
     def joined(cls, parts: "Sequence[Pieces]") -> "Pieces":
-        """Return the pieces of all parts, in order."""
         if len(parts) == 1:
             return parts[0]
         joined = [array(typecode) for typecode in _TYPECODES]
@@ -164,7 +161,6 @@ NO_PIECES: Final = Pieces.of(())
 
 
 def piece_at(extents: ExtentTable, index: int) -> Piece:
-    """Return the piece of the extent with this index."""
     return Piece._make([column[index] for column in piece_columns(extents)])
 
 
