@@ -1,4 +1,4 @@
-"""The base class of errors whose message gives the user a remedy."""
+"""Errors that users can correct, and remedies for their messages."""
 
 import errno
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 _OUT_OF_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 MORE_FILES: Final = "raise the limit on open files (ulimit -n)"
-"""The remedy when the process has reached its limit of open files."""
+"""The remedy for a process that has reached its limit on open files."""
 
 
 def advice_on(error: OSError, otherwise: str) -> str:

@@ -52,20 +52,18 @@ class Setting:
     most: int = LARGEST
     choices: tuple[str, ...] = ()
     option: str = ""
-    """The option of commands that have this setting."""
+    """The command-line option for the setting."""
     short: str = ""
     """The short form of the option, such as `-d`."""
     flag: Value | None = None
     """The value that the option sets, if the option is a flag."""
     help: str = ""
-    """The help text of the option, if the documentation of the key does not suit the option."""
+    """The help text of the option, where it differs from the documentation of the key."""
     metavar: str = ""
     panel: str = ""
-    """The heading of the option on help pages."""
+    """The heading on help pages under which the option is listed."""
     yields_to: tuple[str, ...] = ()
-    """Options that replace this one. If one of them is typed, this setting's variable and config-file value are
-    ignored.
-    """
+    """Options that replace this one. If one of them is given, this setting's variable and config key are ignored."""
 
     @property
     def variable(self) -> str:

@@ -30,7 +30,7 @@ class Doorstep:
         self._guests: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Listen. Raises OSError."""
+        """Start listening. Raises OSError."""
         bound = socket.socket(socket.AF_UNIX)
         try:
             with private_socket(self._path):

@@ -1,4 +1,4 @@
-"""The rights of a job, which is a session of neither an agent nor a control plane.
+"""The rights of jobs, whose sessions belong to neither an agent nor a control plane.
 
 Jobs are compaction, exports, Spark's source and sink, verify, explain and the console. A job may use a verb whose row
 declares the necessary rights. It can obtain nothing with which it could act as an agent or a user: neither the agents'

@@ -255,7 +255,7 @@ class Runtime:
         await self._journal.close()
 
     def give_up(self, error: JournalError) -> None:
-        """Stop as after a failed append."""
+        """Stop the runtime in the same way as after a failed append."""
         self._fail(error)
 
     async def abort(self, reason: str = "the control plane was killed") -> None:

@@ -23,7 +23,7 @@ class SessionRuntime(Protocol):
     def unsubscribe(self, session: "RuntimeSession", keys: Sequence[PartitionKey]) -> None: ...
 
     def close_session(self, session: "RuntimeSession") -> None:
-        """End the session, and drop everything that it waits for."""
+        """End the session, including its subscriptions and parked commands."""
         ...
 
 

@@ -74,7 +74,7 @@ class RunningNode:
 
     async def leads(self, stands_by: Callable[[str], None]) -> None:
         """Wait until this control plane leads, calling `stands_by` with the address of each other leader in the
-        meantime. Raises its error if it fails first.
+        meantime. If it fails first, raises the error.
         """
         leader = ""
         while self.node.runtime is None:

@@ -1,4 +1,4 @@
-"""One row for each metric: its kind, name, help text and labels, and the function that reads its value from an object.
+"""Metrics as rows: kind, name, help text, labels, and a function that reads the value from an object.
 
     METRICS: Final[tuple[Metric[Agent], ...]] = (
         gauge("lacuna_connections", "Connections of clients.", lambda agent: agent.metrics.connections_now),
@@ -10,8 +10,8 @@
         ),
     )
 
-The metrics of a process are made from the rows, and so is docs/metrics.md. A test checks that the rows contain every
-metric named in deploy/prometheus and deploy/grafana.
+Both a process's metrics and docs/metrics.md are made from the rows. A test checks that every metric named in
+deploy/prometheus and deploy/grafana has a row.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +34,7 @@ Samples: TypeAlias = Iterable[tuple[*tuple[str, ...], float]]
 
 @dataclass(frozen=True, slots=True)
 class Metric(Generic[S]):
-    """A metric of an S. `name` lacks the suffix that the class `family` adds.
+    """A metric of an object of type S. `name` lacks the suffix that the class `family` adds.
 
     `read` returns the arguments of the family's `add_metric`. It must not change anything or block.
     """

@@ -33,7 +33,7 @@ class Siblings:
         return dict(zip(others, await asyncio.gather(*map(self._ask, others)), strict=True))
 
     def merged(self, own: Iterable[Metric], texts: Mapping[str, str]) -> list[Metric]:
-        """Return the metrics of all workers, labelling each sample with the worker's name. `own` are those of this
+        """Return the metrics of all workers, each sample labelled with its worker's name. `own` contains those of this
         worker.
         """
         merged: dict[str, Metric] = {}

@@ -29,9 +29,9 @@ class Stream(Protocol):
 
 
 Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[Stream]]
-"""Makes a stream to an address, and closes its connection when the `async with` block ends."""
+"""Opens a stream to an address, whose connection is closed when the `async with` block ends."""
 Resolve: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]
-"""Returns the addresses that a given address stands for, such as those of a DNS name. Raises OSError."""
+"""Returns the addresses behind an address, such as those of a DNS name. Raises OSError."""
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 """Waits for the given number of seconds."""
 

@@ -163,7 +163,7 @@ class Fit(Enum):
 
 
 Judge: TypeAlias = Callable[[int, Seal], Awaitable[Fit]]
-"""Says how the snapshot at a position, with this seal, fits a journal. Raises JournalError."""
+"""Determines how the snapshot at a position, with a seal, fits a journal. Raises JournalError."""
 
 
 class Journal(Protocol):
@@ -302,10 +302,10 @@ class SharedJournal(Journal, Protocol):
     """
 
     lease: float
-    """The number of seconds without a renewal after which another writer may take over from the leader."""
+    """If the leader does not renew its lease for this many seconds, another writer may take over."""
 
     snapshot_appends: int | None
-    """The number of appends after which another snapshot should be made, or None if many appends are quick to read."""
+    """The number of appends after which a snapshot is due, or None if even many appends are quick to read."""
 
     async def check(self) -> None:
         """Before the journal is opened, find out whether its storage is reliable, and log which data it may lose.
@@ -333,7 +333,7 @@ class SharedJournal(Journal, Protocol):
 
     @property
     def place(self) -> str:
-        """What another process needs to make a snapshot of the journal (`SnapshotProcess`)."""
+        """The journal's location, for the process that makes its snapshots (`SnapshotProcess`)."""
         ...
 
     async def trim(self) -> None:

@@ -63,16 +63,14 @@ class LoopWatch:
 
 
 Check: TypeAlias = Callable[[], None]
-"""Raises JournalError if the loop that leads is to be given up."""
+"""Raises JournalError if the leading loop should be given up."""
 
 
 Work: TypeAlias = Callable[[Check], Coroutine[Any, Any, None]]
 Beside: TypeAlias = Callable[
     [Work, Clock, float], AbstractAsyncContextManager["asyncio.Future[None]"]
 ]
-"""Runs work outside the event loop that leads, while the body runs, and passes the body a future for the end of the
-work.
-"""
+"""Runs work outside the leading event loop while the body runs, and passes the body a future that ends with it."""
 
 
 @asynccontextmanager

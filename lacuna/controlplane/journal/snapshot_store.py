@@ -58,7 +58,7 @@ class SnapshotStore(Protocol):
 
 
 class Stored(Protocol):
-    """What is known about a snapshot before its state is read."""
+    """A stored snapshot, as known before its state is read."""
 
     @property
     def position(self) -> int: ...

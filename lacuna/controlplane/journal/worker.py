@@ -21,7 +21,7 @@ class _Submitted(NamedTuple):
 
 
 class Worker:
-    """A thread with a queue of jobs. Callers bound the queue: a journal has only one append in progress."""
+    """A thread with a queue of jobs. The caller limits the queue: a journal has only one append in progress."""
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[_Submitted | None] = SimpleQueue()

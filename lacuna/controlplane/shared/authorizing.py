@@ -16,7 +16,7 @@ STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAutho
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizerSettings:
-    """Whether ACLs apply, and the super users. Raises SettingsError."""
+    """Whether ACLs apply, and who the super users are. Raises SettingsError."""
 
     authorizer: str = setting(
         "authorizer.class.name",

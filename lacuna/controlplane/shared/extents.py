@@ -287,7 +287,7 @@ class DeadRanges:
         """Remove the ranges that end at or below `offset`, without cutting one that contains it.
 
         The extent that contains the log start is not cut either, and is live or dead as a whole. If its dead range were
-        cut, a merge would take it for live.
+        cut, a merge would treat the extent as live.
         """
         stop = bisect_right(self.ends, offset)
         del self.firsts[:stop], self.ends[:stop]

@@ -26,7 +26,7 @@ class Copied:
 
 
 async def copy_journal(source: AbstractAsyncContextManager[Source], target: Target) -> Copied:
-    """Copy a journal, and compare the copy with it before control planes can lead the copy. Raises JournalError."""
+    """Copy a journal, and verify the copy before any control plane can lead it. Raises JournalError."""
     async with target, source as led:
         snapshot = await asyncio.to_thread(led.take_snapshot)
         written = Beginning(led.opened.cluster_id, led.opened.fencing_token, snapshot)
