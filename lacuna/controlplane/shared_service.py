@@ -41,7 +41,7 @@ class RunningNode:
         return self._server.address
 
     async def ready(self) -> None:
-        """Wait until this control plane leads or could take over. Raises its error if it fails first."""
+        """Wait until this control plane leads or could take over. If it fails first, raises the error."""
         while not self.is_ready:
             await self._changed()
 
@@ -51,7 +51,7 @@ class RunningNode:
         return self.node.is_ready
 
     async def _changed(self) -> None:
-        """Wait until this control plane starts or stops leading or standing by. Raises its error if it fails first."""
+        """Wait until this control plane starts or stops leading or standing by. If it fails first, raises the error."""
         changed = asyncio.ensure_future(self.node.changed.wait())
         await asyncio.wait([changed, self._running], return_when=asyncio.FIRST_COMPLETED)
         changed.cancel()
