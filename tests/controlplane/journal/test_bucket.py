@@ -599,7 +599,7 @@ async def test_an_opening_of_a_contender_that_was_late(
             JournalForeign,
             "not the manifest of a Lacuna.*give a different bucket",
         ),
-        ({"format_version": 2}, JournalOfAnotherVersion, "the journal's format is 2 and this ver"),
+        ({"format_version": 2}, JournalOfAnotherVersion, "the journal's format is 2, but this ver"),
         ({"epoch": "1"}, JournalCorrupt, "journal/manifest is damaged"),
         ({"last": [1]}, JournalCorrupt, "journal/manifest is damaged"),
         ({"address": 1}, JournalCorrupt, "journal/manifest is damaged"),
