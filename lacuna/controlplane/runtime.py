@@ -80,15 +80,15 @@ class RuntimeSettings:
     hot_bytes_per_second: int = setting(
         "hot.bytes.per.second",
         HOT_BYTES_PER_SECOND,
-        "How many bytes of hot segments the journal accepts per second. A burst may use the allowance of four "
-        "seconds at once. Agents write all further segments to the bucket.",
+        "How many bytes of hot segments the journal accepts per second. A burst may use four seconds' allowance at "
+        "once. Agents write any further segments to the bucket.",
         least=1,
     )
     max_hot_bytes: int = setting(
         "hot.max.bytes",
         MAX_HOT_BYTES,
         "The maximum number of bytes of hot segments that the journal keeps until merging has moved them to the "
-        "bucket. Agents write all further segments to the bucket.",
+        "bucket. Agents write any further segments to the bucket.",
     )
     tick_interval_ms: int = 250
     max_held: int = 50_000

@@ -173,7 +173,7 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
     counter("lacuna_sent_bytes", "Bytes sent to clients.", lambda metrics: metrics.bytes_sent),
     counter(
         "lacuna_reading_paused",
-        "How often the agent stopped reading from a client because it had reached one of its limits.",
+        "How often reading from a client was paused, since its connection or the whole agent held too many requests or bytes.",
         lambda metrics: metrics.reading_paused,
     ),
     counters("lacuna_requests", "Requests by API.", ("api",), _requests),
@@ -192,7 +192,7 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
     ),
     counter(
         "lacuna_requests_failed",
-        "Requests that failed because of a defect, or that the control plane rejected.",
+        "Requests that failed because of a bug, or because the control plane rejected them.",
         lambda metrics: metrics.requests_failed,
     ),
     counter(

@@ -333,7 +333,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     gauge(
         "lacuna_idempotent_producers",
-        "Producers known in a partition. A producer counts once for each partition.",
+        "Known producers, counted once per partition.",
         lambda seen: seen.state.windows.count,
     ),
     gauge(
@@ -343,8 +343,8 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     gauge(
         "lacuna_unsettled_transaction_ranges",
-        "Ranges of committed transactions before which a cut may have to end, one for each partition. Beyond "
-        "some ten thousand, earlier transactions are joined, and cuts may be lower than necessary.",
+        "Ranges of committed transactions, one per partition, before which a cut may have to end. "
+        "Beyond some ten thousand, earlier transactions are joined, so that cuts may be lower than necessary.",
         lambda seen: seen.state.unsettled.count,
     ),
     gauges(
@@ -414,7 +414,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     counter(
         "lacuna_deleted_objects",
-        "Replaced objects that were deleted from the bucket.",
+        "Replaced objects that have been deleted from the bucket.",
         lambda seen: seen.state.rewriting.objects_deleted,
     ),
     counter(
@@ -439,7 +439,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     counter(
         "lacuna_hot_refused",
-        "Hot segments that agents wrote to the bucket because hot.max.bytes or hot.bytes.per.second was exceeded.",
+        "Segments that agents wrote to the bucket instead of the journal because hot.max.bytes or hot.bytes.per.second was exceeded.",
         lambda seen: seen.state.hot_intake.refused,
     ),
     gauge(
