@@ -173,7 +173,8 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
     counter("lacuna_sent_bytes", "Bytes sent to clients.", lambda metrics: metrics.bytes_sent),
     counter(
         "lacuna_reading_paused",
-        "How often reading from a client was paused, since its connection or the whole agent held too many requests or bytes.",
+        "How often reading from a client was paused, since its connection or the whole agent held "
+        "too many requests or bytes.",
         lambda metrics: metrics.reading_paused,
     ),
     counters("lacuna_requests", "Requests by API.", ("api",), _requests),

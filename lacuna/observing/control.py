@@ -439,7 +439,8 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     counter(
         "lacuna_hot_refused",
-        "Segments that agents wrote to the bucket instead of the journal because hot.max.bytes or hot.bytes.per.second was exceeded.",
+        "Segments that agents wrote to the bucket instead of the journal because hot.max.bytes "
+        "or hot.bytes.per.second was exceeded.",
         lambda seen: seen.state.hot_intake.refused,
     ),
     gauge(
