@@ -152,7 +152,7 @@ def tick(state: State, context: Context) -> Decision:
 
 
 def pause(state: State, context: Context, by_ms: int) -> Decision:
-    """Extend all timeouts by the `by_ms` for which the process was suspended, since it received nothing in that time.
+    """Extend all timeouts by `by_ms`, the time for which the process was suspended and received nothing.
 
     Nothing is extended by more than that, so the leases and sessions of dead owners still end.
     """

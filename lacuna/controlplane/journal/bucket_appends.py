@@ -306,9 +306,10 @@ class Appends:
         """Yield the appends after a mark, up to the end or, if all appends up to number `until` are known to exist, up
         to that.
 
-        The end is the first number without an append that is also beyond what the manifest records: `seen`, an earlier
-        version, or the current one. The number of concurrent reads is initially that of the appends known to exist, or
-        one, and doubles after each append, up to `_AHEAD`. Raises JournalTrimmed, JournalLoss and JournalCorrupt.
+        The journal ends before the first missing append that the manifest does not know of either, be it `seen`, an
+        earlier version, or the current one. At first, as many reads run concurrently as appends are known to exist, but
+        at least one; this number doubles after each append, up to `_AHEAD`. Raises JournalTrimmed, JournalLoss and
+        JournalCorrupt.
         """
         epoch = 0
         known = max(self._marks, default=after).number if until is None else until

@@ -121,8 +121,8 @@ class PostgresqlJournal:
 
     `new_cluster_id` returns an id for a new cluster. `address` is where this writer serves. It takes over from an
     earlier writer that has closed the journal, or that `watch` or `open` has observed to be silent for `lease` seconds.
-    An append that is not answered within `answer_timeout` seconds is in doubt, and a renewal has then failed. Snapshots
-    are in the same database unless `snapshots` is a different store, which `place` then names.
+    Without an answer within `answer_timeout` seconds, an append is in doubt, and a renewal has failed. Snapshots are in
+    the same database unless `snapshots` is a different store, which `place` then names.
 
     Raises JournalRefused if `url` is not the URL of a PostgreSQL database.
     """

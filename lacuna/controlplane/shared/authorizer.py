@@ -2,8 +2,8 @@
 
 Super users may do everything. Of the ACLs that apply to a resource (by its name, a prefix of its name, or `*`), those
 that deny the operation take precedence over those that allow it. Without an ACL that allows it, the operation is
-denied. To allow Read, Write, Delete or Alter also allows Describe, and to allow AlterConfigs also allows
-DescribeConfigs; to deny an operation denies nothing else.
+denied. An ACL that allows Read, Write, Delete or Alter also allows Describe, and one that allows AlterConfigs also
+allows DescribeConfigs; one that denies an operation denies nothing else.
 
 A decision considers only the ACLs of one principal and of User:*, and looks them up by each name that can match, which
 takes a few microseconds whether there are ten ACLs or 100,000. Decisions are cached until an ACL changes, except those

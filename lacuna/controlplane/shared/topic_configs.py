@@ -316,7 +316,7 @@ def effective(configs: Mapping[str, str], name: str) -> str:
 
 
 def stored_compression(configs: Mapping[str, str]) -> tuple[str, int | None] | None:
-    """Return Kafka's name of the codec of stored batches, and its level, or None for the default level. Return None if
+    """Return Kafka's name for the codec of stored batches, and its level, or None for the default level. Return None if
     batches keep their producer's codec.
     """
     codec = effective(configs, "compression.type")
