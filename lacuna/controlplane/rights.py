@@ -39,7 +39,6 @@ class Job(NamedTuple):
 
     @property
     def principal(self) -> str:
-        """The session's principal, as ACLs name it."""
         return str(Principal(USER, self.subject))
 
 

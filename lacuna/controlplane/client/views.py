@@ -213,7 +213,6 @@ class PartitionView:
         self.is_current = self._is_filling = False
 
     def forget(self) -> None:
-        """Record that the view is no longer subscribed."""
         self.is_current = self.is_as_left = self._is_filling = False
         self.version = -1
 

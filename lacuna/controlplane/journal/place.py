@@ -20,7 +20,6 @@ class Place:
     store_url: str = ""
 
     def text(self) -> str:
-        """Return this place as text for `parse`."""
         return json.dumps(asdict(self))
 
     @classmethod

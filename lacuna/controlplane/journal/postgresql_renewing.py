@@ -28,7 +28,6 @@ class Warnings:
         self._last = ""
 
     def listen(self, connection: Connection) -> None:
-        """Collect the warnings on this connection."""
         connection.add_log_listener(self._note)
 
     def forget(self) -> None:

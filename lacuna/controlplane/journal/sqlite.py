@@ -133,9 +133,8 @@ class SqliteJournal:
         return OpenedJournal(stored_id, fencing_token, self._position)
 
     async def read(self, after_position: int, _: Seal | None = None) -> AsyncIterator[JournalBatch]:
-        """Yield all batches after `after_position`. Raises JournalCorrupt at a gap or a wrong checksum.
-
-        The batches have no seals, since the lock keeps other processes from writing to the file.
+        """Yield all batches after `after_position`, without seals, since the lock keeps other processes from writing.
+        Raises JournalCorrupt at a gap or a wrong checksum.
         """
         position = after_position
         while True:

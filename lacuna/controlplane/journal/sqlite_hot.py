@@ -31,7 +31,6 @@ _DELETE: Final = "DELETE FROM hot WHERE lease_id=? AND sequence=?"
 
 
 def insert_hot(connection: Connection, hot: Sequence[HotSegment]) -> None:
-    """Insert segments in the caller's transaction."""
     for segment in hot:
         size, crc = len(segment.data), hot_checksum(segment.key, segment.data)
         connection.execute(_INSERT, (*segment.key, size, crc, segment.data))

@@ -28,8 +28,6 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """The operation that a principal requests."""
-
     UNKNOWN = 0
     ANY = 1
     ALL = 2

@@ -176,7 +176,6 @@ class ExtentTable:
         return bisect_left(self.base_offsets, offset)
 
     def slice(self, start: int, stop: int) -> Extents:
-        """Return the extents with index in [start, stop) as a message."""
         return Extents(**{name: getattr(self, name)[start:stop] for name in COLUMNS})
 
     def replace(self, first_offset: int, end_offset: int, extents: Extents) -> None:

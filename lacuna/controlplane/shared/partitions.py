@@ -14,5 +14,4 @@ def key_of(partition: TopicPartition) -> PartitionKey:
 
 
 def named(key: PartitionKey) -> TopicPartition:
-    """Return the message that names a partition."""
     return TopicPartition(topic_id=key[0], partition=key[1])

@@ -73,13 +73,10 @@ def on_topic_ids(operation: Operation, topic_ids: Iterable[bytes], names: Names)
 
 
 def of_partitions(operation: Operation) -> Rule:
-    """Return a rule for commands that name partitions."""
     return lambda command, state: on_topics(operation, command.partitions, state)
 
 
 def of_groups(operation: Operation) -> Rule:
-    """Return a rule for commands that name groups."""
-
     def needs(command: Any, _names: Names) -> Iterator[Need]:
         for group_id in command.group_ids:
             yield Need((operation,), ResourceType.GROUP, group_id)
@@ -105,7 +102,6 @@ def reads_all(_command: Message, _names: Names) -> Iterator[Need]:
 
 
 def describes_cluster(_command: Message, _names: Names) -> Iterator[Need]:
-    """Yield DESCRIBE on the cluster."""
     yield Need((Operation.DESCRIBE,), ResourceType.CLUSTER, CLUSTER_NAME)
 
 
@@ -115,7 +111,6 @@ def nothing(_command: Message, _names: Names) -> Iterator[Need]:
 
 
 def of_transactions(command: Any, _names: Names) -> Iterator[Need]:
-    """Yield DESCRIBE on each transactional id."""
     for transactional_id in command.transactional_ids:
         yield Need((Operation.DESCRIBE,), ResourceType.TRANSACTIONAL_ID, transactional_id)
 
@@ -218,7 +213,6 @@ class PrincipalRights:
         return topic is None or topic == WILDCARD or self.sees(topic)
 
     def sees(self, topic: str) -> bool:
-        """Return whether the principal may know of the topic with this name."""
         return self.may(Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
     def _may(self, need: Need) -> bool:

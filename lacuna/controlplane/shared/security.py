@@ -231,5 +231,4 @@ class Security:
 
 
 def entity_of(quota: Quota | QuotaUse) -> Entity:
-    """Return the entity that a quota applies to."""
     return tuple((part.type, part.name if part.HasField("name") else None) for part in quota.entity)

@@ -143,7 +143,6 @@ class Pieces(Sequence[Piece]):
         return f"Pieces.of({list(self)!r})"
 
     def take(self, indexes: "array[int]") -> "Pieces":
-        """Return the pieces with these indexes, in their order."""
         return Pieces([take(column, indexes) for column in piece_columns(self)])
 
     def is_same(self, index: int, others: "Pieces", at: int) -> bool:
@@ -165,7 +164,6 @@ def piece_at(extents: ExtentTable, index: int) -> Piece:
 
 
 def pieces_in(extents: ExtentTable, start: int, stop: int) -> Iterator[Piece]:
-    """Yield the pieces of the extents with index in [start, stop)."""
     return pieces_of([column[start:stop] for column in piece_columns(extents)])
 
 
