@@ -1,1 +1,1 @@
-"""The foundation of all other folders: errors, settings, secrets, TLS, addresses, and the pace of blocking work."""
+"""What every other package builds on: errors, settings, secrets, TLS, addresses, and the pacing of blocking work."""

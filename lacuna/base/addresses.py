@@ -10,9 +10,8 @@ KAFKA_PORT: Final = 9092
 
 
 def parse_addresses(bootstrap: str, default_port: int | None = None) -> list[tuple[str, int]]:
-    """Return the (host, port) pairs of `HOST:PORT[,HOST:PORT…]`. Raises UserError if the text has another form.
-
-    With a default port, an address may leave out the port.
+    """Return the (host, port) pairs in `HOST:PORT[,HOST:PORT…]`. With a default port, ports are optional. Raises
+    UserError if the text is malformed.
     """
     addresses = []
     for entry in bootstrap.split(","):
@@ -28,31 +27,29 @@ def parse_addresses(bootstrap: str, default_port: int | None = None) -> list[tup
             or not 0 <= int(port) <= 65535
         ):
             raise UserError(
-                f"{entry.strip()!r} is not an address: write HOST:PORT, for example 127.0.0.1:9092"
+                f"{entry.strip()!r} is not an address: use HOST:PORT, for example 127.0.0.1:9092"
             )
         addresses.append((host, int(port)))
     return addresses
 
 
 def join_address(host: str, port: int) -> str:
-    """Return HOST:PORT. An IPv6 address is put in brackets, or clients would mistake it for a host name."""
+    """Return HOST:PORT, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Return the host and the port of one HOST:PORT. Raises UserError if the text has another form or lists several
-    addresses.
-    """
+    """Return the host and port in HOST:PORT. Raises UserError if the text is malformed or lists several addresses."""
     addresses = parse_addresses(text)
     if len(addresses) != 1:
         raise UserError(
-            f"{text!r} lists several addresses, but only one is allowed: write one HOST:PORT"
+            f"{text!r} lists several addresses, but only one is allowed: give a single HOST:PORT"
         )
     return addresses[0]
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to a host."""
+    """Whether a host can be reached only from this machine."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

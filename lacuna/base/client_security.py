@@ -1,4 +1,4 @@
-"""The security of our own clients' connections to agents, as Kafka's client.properties describes it."""
+"""Security settings for Lacuna's own clients of agents, as in Kafka's client.properties."""
 
 import re
 import ssl
@@ -52,9 +52,9 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 
 @dataclass(frozen=True, kw_only=True)
 class ClientSecurity:
-    """The protocol, TLS files and credentials of a connection. The files are in PEM format.
+    """The security protocol, TLS files (PEM) and credentials of a connection.
 
-    If `authorities` is empty, the machine's own certificate authorities are trusted.
+    If `authorities` is empty, the system's certificate authorities are trusted.
     """
 
     protocol: str = "PLAINTEXT"
@@ -68,17 +68,14 @@ class ClientSecurity:
     made_context: ssl.SSLContext | None = None
 
     def __repr__(self) -> str:
-        """Leave out the secrets."""
         return f"ClientSecurity({self.protocol})"
 
     @property
     def has_tls(self) -> bool:
-        """Whether connections are encrypted."""
         return self.protocol in ("SSL", "SASL_SSL")
 
     @property
     def has_sasl(self) -> bool:
-        """Whether the listener authenticates clients by SASL."""
         return self.protocol.startswith("SASL_")
 
     @cached_property
@@ -95,7 +92,7 @@ class ClientSecurity:
                 context.load_default_certs()
         except (OSError, ssl.SSLError) as error:
             raise UserError(
-                f"ssl.ca.location: {self.authorities} is not a PEM file of authorities: {error}"
+                f"ssl.ca.location: {self.authorities} is not a PEM file with certificate authorities: {error}"
             ) from error
         if self.certificate:
             try:
@@ -128,7 +125,8 @@ class ClientSecurity:
         if credentials is not None:
             settings |= {"sasl.mechanism": credentials.mechanism}
             if (read_token := credentials.read_token) is not None:
-                # The token is read again after this time. Files and commands return a token that is valid for longer.
+                # The token is read again after this time. Files and commands are assumed to return tokens that are
+                # valid for longer.
                 settings["oauth_cb"] = lambda _: (read_token(), time.time() + _TOKEN_SECONDS)
             else:
                 settings |= {
@@ -184,7 +182,7 @@ def client_security(properties: Mapping[str, str]) -> ClientSecurity:
 
 
 def _credentials(properties: Mapping[str, str]) -> Credentials | None:
-    """Return the credentials, or None if the properties have none. The console then prompts for them."""
+    """Return the credentials, or None if the properties contain none. The console then prompts for them."""
     mechanism = _either(properties, "sasl.mechanism", "sasl.mechanisms").upper()
     if not mechanism:
         return None
@@ -211,14 +209,14 @@ def _token_of(properties: Mapping[str, str]) -> Callable[[], str]:
         reference = "file:" + url.removeprefix("file:").removeprefix("//")
     if not reference:
         raise UserError(
-            "OAUTHBEARER needs a token: set sasl.oauthbearer.token to a reference, file:PATH, env:NAME or "
+            "OAUTHBEARER needs a token: set sasl.oauthbearer.token to file:PATH, env:NAME or "
             "command:LINE"
         )
     return lambda: read_secret(reference, "sasl.oauthbearer.token").decode().strip()
 
 
 def _secret(properties: Mapping[str, str], key: str) -> str:
-    """Return a secret. The properties have the secret itself, as with Kafka, or a reference to it. Raises UserError."""
+    """Return a secret, which is given either literally, as in Kafka, or as a reference. Raises UserError."""
     value = properties.get(key, "")
     if value.startswith(("file:", "env:", "command:")):
         try:
@@ -237,7 +235,7 @@ def _given(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _jaas_options(text: str) -> dict[str, str]:
-    """Return the options of a login module, written as CLASS required NAME="VALUE" …;"""
+    """Return the options of a login module, given as `CLASS required NAME="VALUE" …;`."""
     options = {}
     for name, double, single, bare in _JAAS_OPTION.findall(text):
         options[name] = _ESCAPED.sub(r"\1", double or single) or bare

@@ -1,4 +1,4 @@
-"""The base class of errors whose message gives the user a remedy."""
+"""Errors that users can correct, and remedies for their messages."""
 
 import errno
 from collections.abc import Iterable, Iterator
@@ -12,18 +12,18 @@ class UserError(Exception):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return "did you mean NAME?" with the known name that is most similar to `name`, or "" if none is similar."""
+    """Return "did you mean NAME?" for the known name most similar to `name`, or "" if none is similar."""
     near = get_close_matches(name, list(known), n=1)
     return f"did you mean {near[0]}?" if near else ""
 
 
 _OUT_OF_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
-MORE_FILES: Final = "raise the limit of open files (ulimit -n)"
-"""The remedy when the process has reached its limit of open files."""
+MORE_FILES: Final = "raise the limit on open files (ulimit -n)"
+"""The remedy for a process that has reached its limit on open files."""
 
 
 def advice_on(error: OSError, otherwise: str) -> str:
-    """Return the remedy for `error`: `MORE_FILES` if the limit of open files was reached, and `otherwise` if not."""
+    """Return the remedy for `error`: `MORE_FILES` if too many files are open, and `otherwise` if not."""
     return MORE_FILES if error.errno in _OUT_OF_FILES else otherwise
 
 
@@ -33,10 +33,10 @@ class ListenError(UserError):
 
 @contextmanager
 def needing_extra(what: str, extra: str) -> Iterator[None]:
-    """Raise UserError if an import in the block fails. The message says that `what` needs this extra of the package."""
+    """Raise UserError if an import in the block fails, with a message that says which extra `what` needs."""
     try:
         yield
     except ModuleNotFoundError as error:
         raise UserError(
-            f"{what} needs the extra `{extra}`: pip install 'lacuna-log[{extra}]'"
+            f"{what} needs the `{extra}` extra: pip install 'lacuna-log[{extra}]'"
         ) from error

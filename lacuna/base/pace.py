@@ -1,8 +1,8 @@
-"""Decides whether short blocking work runs in the event loop itself, and waits for the rest of a burst.
+"""Decides whether short blocking work may run in the event loop itself, and collects bursts of arrivals.
 
-Handing work to a thread and back costs two switches, which take 60 to 100 µs. A disk sync can take as long. With a fast
-disk, it is therefore better to wait in the loop. With a slower disk, the wait would delay everything else, so only a
-mostly idle loop waits. With the slowest disks, no loop waits. Both the work and the load of the loop are measured.
+Handing work to a thread and back costs 60 to 100 µs, about as long as a sync of a fast disk takes. With a fast disk,
+the work therefore runs in the loop. With a slower disk, it does so only while the loop is mostly idle, because
+everything else has to wait; with a very slow one, never. Both the work and the load of the loop are measured.
 """
 
 import threading
@@ -26,14 +26,14 @@ class Pace(Protocol):
     """Decides whether one kind of work is fast enough to block the event loop."""
 
     def allows(self) -> bool:
-        """Whether the event loop may run the work itself now. Call it in the loop's thread."""
+        """Return whether the work may run in the event loop now. Call this in the loop's thread."""
 
     def timed(self, job: Callable[[], T]) -> T:
         """Run `job` in the calling thread, measure its time, and return its result."""
 
 
 class LoopLoad:
-    """Measures the share of a core that the event loop's thread has used recently. Call it only in that thread."""
+    """Measures how busy the event loop's thread has been recently, as a share of a core. Use it only in that thread."""
 
     def __init__(
         self,
@@ -58,12 +58,11 @@ class LoopLoad:
 
 
 class MeasuredPace:
-    """Measures the duration of one kind of work, and decides whether the event loop may do it now.
+    """Measures how long one kind of work takes, and decides whether the event loop may do it.
 
-    The average duration in the loop decides. In a thread, the same work seems to take longer, since it also waits for
-    the interpreter's lock. A busier loop makes this worse. Durations in a thread therefore decide only whether to try
-    the loop, which happens at first and after every `_TRY_AGAIN` pieces of work in threads. A quick try outweighs all
-    slow work before it, so that a single long sync is soon forgotten.
+    The decision depends on the average duration in the loop. Threads also wait for the interpreter's lock, so the work
+    seems slower there, and its duration in a thread only determines whether to try the loop: initially, and after every
+    `_TRY_AGAIN` runs in threads. Each try has so much weight that a single slow sync is soon forgotten.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class MeasuredPace:
         return _LONGEST_SECONDS if self._load.is_idle_mostly() else _LONGEST_SECONDS_BUSY
 
     def timed(self, job: Callable[[], T]) -> T:
-        """Does the work, in any thread, and records its duration, even if it fails. Raises what `job` raises."""
+        """Run `job` in the calling thread, and record its duration even if it fails."""
         started = self._now()
         try:
             return job()
@@ -119,20 +118,19 @@ def _averaged(known: float | None, took: float, weight: float) -> float:
 
 
 class Burst:
-    """One burst: everything that arrives within a few iterations of the event loop, to be handled together.
+    """What arrives within at most `iterations` iterations of the event loop, to be handled together.
 
-    In each iteration, the event loop reads the sockets again, and the caller calls `goes_on`.
+    Call `goes_on` once per iteration.
     """
 
     __slots__ = ("_left", "_seen")
 
     def __init__(self, iterations: int) -> None:
-        """Wait for at most this many iterations."""
         self._left = iterations
         self._seen = 0
 
     def goes_on(self, count: int) -> bool:
-        """Whether to wait for another iteration, because more arrived in the last one. `count` is the total so far."""
+        """Return whether to wait for another iteration, because `count`, the total so far, grew in the last one."""
         if count == self._seen or not self._left:
             return False
         self._seen = count

@@ -1,6 +1,6 @@
-"""SASL as a client: PLAIN, SCRAM-SHA-256 and -512, and OAUTHBEARER, without I/O.
+"""The client side of SASL, without I/O: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER.
 
-An exchange is a generator. It yields the tokens to send and receives the server's answers. It returns once the server
+An exchange is a generator that yields the tokens to send and receives the server's answers. It returns once the server
 has proved everything that the mechanism lets it prove.
 """
 
@@ -18,7 +18,7 @@ Exchange: TypeAlias = Generator[bytes, bytes, None]
 
 #: SCRAM mechanism → its hash.
 SCRAM: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-#: A server that requests fewer iterations makes the password easy to guess. One that requests more wastes our time.
+#: Fewer iterations would make the password easy to guess; more would waste the client's time.
 _ITERATIONS: Final = range(4096, 1_000_001)
 _FIRST: Final = re.compile(
     rb"r=(?P<nonce>[^,]+),s=(?P<salt>[^,]+),i=(?P<iterations>\d{1,9})(?:,.*)?"
@@ -27,12 +27,12 @@ _NONCE_BYTES: Final = 24
 
 
 class SaslError(Exception):
-    """The server has not proved its identity, or its answer is not valid."""
+    """The server has failed to prove its identity, or its answer is invalid."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Credentials:
-    """A mechanism, and the function that begins an exchange. `repr` shows no secrets."""
+    """A mechanism, and a function that begins an exchange. `repr` omits the secrets."""
 
     mechanism: str
     begin: Callable[[], Exchange]
@@ -52,7 +52,7 @@ def plain(user: str, password: str) -> Credentials:
 
 
 def bearer(read_token: Callable[[], str]) -> Credentials:
-    """Return credentials for OAUTHBEARER (RFC 7628). Each exchange reads the token again."""
+    """Return credentials for OAUTHBEARER (RFC 7628), which read the token anew for each exchange."""
 
     def exchange() -> Exchange:
         answer = yield b"n,,\x01auth=Bearer %b\x01\x01" % read_token().encode()
@@ -67,7 +67,7 @@ def bearer(read_token: Callable[[], str]) -> Credentials:
 
 
 def scram(mechanism: str, user: str, password: str, *, is_token: bool = False) -> Credentials:
-    """Return credentials for SCRAM (RFC 5802). With `is_token`, the user is a delegation token (KIP-48)."""
+    """Return credentials for SCRAM (RFC 5802); with `is_token`, those of a delegation token (KIP-48)."""
     return Credentials(
         mechanism,
         lambda: scram_exchange(SCRAM[mechanism], user, password, is_token=is_token),
@@ -77,7 +77,7 @@ def scram(mechanism: str, user: str, password: str, *, is_token: bool = False) -
 
 
 def scram_exchange(name: str, user: str, password: str, *, is_token: bool) -> Exchange:
-    """Exchange SCRAM messages, using the hash `name`. Raises SaslError."""
+    """Perform a SCRAM exchange with the hash function `name`. Raises SaslError."""
     nonce = base64.b64encode(secrets.token_bytes(_NONCE_BYTES))
     escaped = user.replace("=", "=3D").replace(",", "=2C").encode()
     bare = b"n=%b,r=%b" % (escaped, nonce) + b",tokenauth=true" * is_token

@@ -1,9 +1,8 @@
-"""Reads the secrets of a configuration. Each is given as a reference, so no secret is in arguments, config files or
-logs.
+"""Reads secrets, which a configuration contains as references to keep them out of arguments, config files and logs.
 
-file:PATH       the content of a file, without the line break at its end
-env:NAME        an environment variable, without a line break at its end
-command:LINE    the output of a command, without the line break at its end
+file:PATH       the contents of a file, without the final line break
+env:NAME        an environment variable, without a final line break
+command:LINE    the output of a command, without the final line break
 """
 
 import os
@@ -19,14 +18,12 @@ _MOST_BYTES: Final = 1 << 20
 
 
 def read_secret(reference: str, setting: str) -> bytes:
-    """Return the secret that a reference points to. Raises UserError, whose message names `setting` but omits the
-    secret.
-    """
+    """Return the secret that a reference points to. Raises UserError, which names `setting` but not the secret."""
     kind, colon, place = reference.partition(":")
     if not colon or kind not in ("file", "env", "command"):
         # The text may be the secret itself, so it is not repeated.
         raise UserError(
-            f"{setting} must be a reference to a secret, not the secret: use file:PATH, env:NAME or command:LINE"
+            f"{setting} must be a reference to a secret, not the secret itself: use file:PATH, env:NAME or command:LINE"
         )
     if kind == "file":
         return _of_file(Path(place), setting)

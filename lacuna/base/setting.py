@@ -1,8 +1,8 @@
-"""Settings that a user can change. Each field made with `setting` is a row of one table.
+"""Settings that users can change. Each field declared with `setting` is a row of one table.
 
-A field has a key for config files and `--set`, an environment variable and perhaps an option. The commands, the checks
-of values, DescribeConfigs and docs/configuration.md all read this table. Any other field of a settings class is a fixed
-bound, which only tests change.
+A row defines the key for config files and `--set`, the environment variable, and sometimes a command-line option. The
+commands, validation, DescribeConfigs and docs/configuration.md are all based on this table. The other fields of a
+settings class are fixed bounds, which only tests change.
 """
 
 import re
@@ -29,20 +29,20 @@ _NUMBER: Final = re.compile(r"([0-9]{1,18}) ?([A-Za-z]*)")
 
 
 class SettingsError(ValueError):
-    """A setting has a value that is not allowed. The message names the setting and the allowed values."""
+    """A setting has an invalid value. The message names the setting and the allowed values."""
 
 
 def as_text(value: object) -> str:
-    """Return a value as text that `Setting.parse` reads."""
+    """Return a value as text that `Setting.parse` accepts."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A row of the table. A number is in the unit at the end of its key, and lies between `least` and `most`,
-    inclusive.
+    """A row of the table.
 
-    A text is one of `choices`, if there are any.
+    Numbers are in the unit at the end of the key, and lie between `least` and `most`, inclusive. Text must be one of
+    `choices`, if any are given.
     """
 
     key: str
@@ -52,20 +52,18 @@ class Setting:
     most: int = LARGEST
     choices: tuple[str, ...] = ()
     option: str = ""
-    """The option of commands that have this setting."""
+    """The command-line option for the setting."""
     short: str = ""
     """The short form of the option, such as `-d`."""
     flag: Value | None = None
     """The value that the option sets, if the option is a flag."""
     help: str = ""
-    """The help text of the option, if the documentation of the key does not suit the option."""
+    """The help text of the option, where it differs from the documentation of the key."""
     metavar: str = ""
     panel: str = ""
-    """The heading of the option on help pages."""
+    """The heading on help pages under which the option is listed."""
     yields_to: tuple[str, ...] = ()
-    """Options that replace this one. If one of them is typed, this setting's variable and config-file value are
-    ignored.
-    """
+    """Options that replace this one. If one of them is given, this setting's variable and config key are ignored."""
 
     @property
     def variable(self) -> str:
@@ -83,22 +81,22 @@ class Setting:
 
     @property
     def bounds(self) -> str:
-        """The smallest and the largest allowed number, for help pages; "" if there are no bounds."""
+        """The smallest and largest allowed numbers, for help pages, or "" if there are none."""
         if isinstance(self.default, bool | str) or self.most == LARGEST:
             return ""
         return f"{self.least} to {self.most}"
 
     @property
     def shown_default(self) -> str:
-        """The default for help pages, in mebibytes if it is a whole number of them."""
+        """The default as shown on help pages, in mebibytes if it is a whole number of them."""
         if self.key.endswith(".bytes") and not int(self.default) % MEBIBYTE:
             return f"{int(self.default) // MEBIBYTE}MiB"
         return as_text(self.default)
 
     def parse(self, given: object) -> Value:
-        """Return the value of `given`, which is text or a value of TOML. Raises SettingsError."""
+        """Return the value of `given`, which is text or a TOML value. Raises SettingsError."""
         if isinstance(given, list):
-            raise SettingsError(f"{self.key} is a list: write one value")
+            raise SettingsError(f"{self.key} is a list: give a single value")
         value = given.strip() if isinstance(given, str) else given
         if isinstance(self.default, bool):
             value = {"true": True, "false": False}.get(str(value).lower())
@@ -110,7 +108,7 @@ class Setting:
         return self.check(value)
 
     def check(self, value: Value) -> Value:
-        """Return the value if it is within the bounds. Raises SettingsError."""
+        """Return the value if it is allowed. Raises SettingsError otherwise."""
         if isinstance(self.default, int) and not self.least <= int(value) <= self.most:
             raise self._error(value)
         if self.choices and value not in self.choices:
@@ -130,13 +128,13 @@ class Setting:
 
 
 def setting(key: str, default: Value, documentation: str, **more: Any) -> Any:
-    """Make a field of a settings class that a user can change. `more` are further fields of its `Setting`."""
+    """Declare a field of a settings class that users can change. `more` sets further fields of its `Setting`."""
     row = Setting(key=key, default=default, documentation=documentation, **more)
     return field(default=default, metadata={"setting": row})
 
 
 def settings_of(kind: type[Any]) -> dict[str, Setting]:
-    """Return the settings of a class by the names of their fields."""
+    """Return the settings of a class by field name."""
     rows = {each.name: each.metadata.get("setting") for each in fields(kind)}
     return {name: row for name, row in rows.items() if row is not None}
 

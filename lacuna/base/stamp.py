@@ -1,4 +1,4 @@
-"""Detects a change to a file's content without reading the file."""
+"""Detects changes to a file without reading its contents."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Makes objects from TLS files, and makes them again when the files change. Reads the subjects of certificates."""
+"""Loads objects from TLS files, reloads them when the files change, and reads the subjects of certificates."""
 
 import logging
 import re
@@ -44,10 +44,10 @@ _MOST_OF_OBJECT_ID: Final = 64
 
 
 class Watched(Generic[T]):
-    """The result of `make`, which reads files. If changed files cannot be used, the earlier result stays in use."""
+    """The result of `make`, remade whenever the files that it reads have changed and can be used."""
 
     def __init__(self, files: Sequence[str], make: Callable[[], T]) -> None:
-        """Raises UserError, as `make` does."""
+        """Raises UserError if the files cannot be used."""
         self._files = files
         self._make = make
         self._stamp = self._look()
@@ -58,10 +58,9 @@ class Watched(Generic[T]):
         self._made = make()
 
     def get(self, now: float) -> T:
-        """Return the result for the files as they were within the second before `now` (loop time, seconds).
+        """Return the result for the files as of at most one second before `now` (loop time, in seconds).
 
-        Waits while the files are checked and, if they have changed, read. If that takes long, returns the earlier
-        result.
+        Blocks while changed files are loaded. If that takes long, returns the earlier result instead.
         """
         if now >= self._looked_at + _LOOK_SECONDS and (self.look is None or self.look.done()):
             with suppress(TimeoutError):
@@ -69,7 +68,7 @@ class Watched(Generic[T]):
         return self._made
 
     def look_now(self, now: float) -> "Future[None]":
-        """Check the files, in a thread. Return a future that is done once changes are in use."""
+        """Check the files in a thread, and return a future that is done once any changes are in use."""
         self._looked_at = now
         self.look = self._thread.submit(self._reload)
         return self.look
@@ -100,7 +99,7 @@ class Watched(Generic[T]):
 
 
 def trust_authorities(context: ssl.SSLContext, path: str, key: str) -> None:
-    """Make a context accept certificates of the authorities in a PEM file. Raises UserError, which names `key`."""
+    """Make a context trust the authorities in a PEM file. Raises UserError, which names `key`."""
     try:
         context.load_verify_locations(cafile=path)
     except (OSError, ssl.SSLError) as error:
@@ -108,7 +107,7 @@ def trust_authorities(context: ssl.SSLContext, path: str, key: str) -> None:
 
 
 def trust_alone(context: ssl.SSLContext, certificates: Iterable[str]) -> None:
-    """Make a context accept these certificates (PEM), whichever authority signed them, and no others."""
+    """Make a context trust only these certificates (PEM), regardless of who signed them."""
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     for certificate in certificates:
         context.load_verify_locations(cadata=certificate)
@@ -126,9 +125,8 @@ def first_certificate(path: str) -> str:
 
 
 def subject_of(certificate: bytes) -> str:
-    """Return the subject of a certificate (DER) in the format of RFC 2253, exactly as Java writes it.
-
-    ACLs therefore name the same principals as with Kafka. Raises ValueError for a name that cannot be read.
+    """Return the subject of a certificate (DER) as Java writes it (RFC 2253), so that ACLs name the same principals as
+    in Kafka. Raises ValueError if it cannot be read.
     """
     try:
         parts = [
@@ -143,7 +141,8 @@ def subject_of(certificate: bytes) -> str:
 def _subject(certificate: bytes) -> bytes:
     (whole,) = _elements(certificate)
     fields = _elements(_elements(whole, _SEQUENCE)[0], _SEQUENCE)
-    # The version, which may be missing, the serial number, the algorithm, the issuer and the validity come first.
+    # Before the subject come the version, which is optional, the serial number, the algorithm, the issuer and the
+    # validity.
     return fields[5 if fields[0][0] == _VERSION else 4]
 
 
@@ -169,7 +168,7 @@ def _object_id(element: bytes) -> str:
 
 
 def _elements(data: bytes, tag: int | None = None) -> list[bytes]:
-    """Return the DER elements in `data`, or those in an element of `data` with this tag."""
+    """Return the DER elements in `data` or, with `tag`, those inside an element with that tag."""
     if tag is not None:
         data = _content(data, tag)
     elements = []
@@ -187,7 +186,7 @@ def _content(element: bytes, tag: int | None = None) -> bytes:
 
 
 def _bounds(data: bytes) -> tuple[int, int]:
-    """Return the start and the end of the content of the first element."""
+    """Return where the content of the first element starts and ends."""
     if len(data) < 2 or data[0] & 0x1F == 0x1F:
         raise ValueError("an element does not begin with a tag of one byte and a length")
     begin, length = 2, data[1]

@@ -1,4 +1,4 @@
-"""The control plane: a pure state machine that decides commands, its journal, a gRPC service, and a client."""
+"""The control plane: a pure state machine that decides commands, the journal, a gRPC service, and a client."""
 
 import os
 

@@ -1,8 +1,7 @@
-"""Writes decided records to the journal, one append at a time. Each append has all records that are waiting (group
-commit).
+"""Writes decided records to the journal, one append at a time. Each append contains all waiting records (group commit).
 
-A leader that holds a lease also proves that it led when it decided answers without records. The next append proves this
-or, if there is nothing to append, one confirmation for all of these answers.
+A leader with a lease must also prove that it was leading when it decided answers without records. The next append
+proves this or, if there is nothing to append, a single confirmation does so for all of these answers.
 """
 
 import asyncio
@@ -13,17 +12,17 @@ from lacuna.base.pace import Burst
 from lacuna.controlplane.hot import HotBytes
 from lacuna.controlplane.journal.journal import Journal
 
-# An append begins after an iteration of the event loop in which no command arrived, after this many iterations, or once
-# its records have this many bytes.
+# An append begins after an iteration of the event loop in which no command has arrived, after this many iterations, or
+# once its records have this many bytes.
 _MAX_ITERATIONS: Final = 4
 _ENOUGH_BYTES: Final = 16 << 10
-#: After an append of at least `_SLOW_APPEND_SECONDS` to a shared journal, the next one waits until the clients whose
-#: answers depended on the append have sent their next commands: until some have come, and then none for
-#: `_QUIET_SECONDS`, and at most for this share of the append's time. Otherwise, commands that came during the append
-#: would go alone, and two groups of clients would wait for each other's appends in turn. A client with one request at a
-#: time does not wait: its append has one record, and none is left when the append ends.
+#: After an append of at least `_SLOW_APPEND_SECONDS` to a shared journal, the next one is delayed so that clients whose
+#: answers depended on it can send their next commands. The delay ends once some have arrived, and then none for
+#: `_QUIET_SECONDS`, and lasts at most this share of the append's time. Without it, commands that arrived during the
+#: append would be written alone, and two groups of clients would take turns waiting for each other's appends. A client
+#: that sends one request at a time is not delayed: its append has one record, and no record is waiting when it ends.
 _REST: Final = 1 / 4
-#: The longest rest: by then, answers have reached clients through an agent, and their next commands have come.
+#: The longest delay. By then, answers have reached clients through an agent, and their next commands have arrived.
 _LONGEST_REST_SECONDS: Final = 0.010
 _QUIET_SECONDS: Final = 0.002
 _SLOW_APPEND_SECONDS: Final = 0.008
@@ -32,9 +31,9 @@ _SLOW_APPEND_SECONDS: Final = 0.008
 class Appender:
     """Makes the appends of one runtime. Use it only in the runtime's event loop.
 
-    `confirm` is `SharedJournal.confirm` for a journal that others can take over, and None for any other journal. After
-    an append, `appended` is called with the number and the bytes of its records; after a confirmation, with zeros.
-    `failed` is called with the error if either fails; after that, no callback is called.
+    `confirm` is `SharedJournal.confirm` if the journal is shared, and otherwise None. `appended` receives the number of
+    records in an append and their size in bytes, or zeros after a confirmation. `failed` receives the error of either,
+    after which no callback is called.
     """
 
     def __init__(
@@ -53,25 +52,25 @@ class Appender:
         self._on_failed = failed
         self._fencing_token = 0
         self._records: list[bytes] = []
-        #: The bytes of the records that are not being written yet.
+        #: The bytes of the records whose append has not begun.
         self.pending_bytes = 0
         #: The position of the last durable record.
         self.durable = 0
-        #: The numbers of the last proof of leadership that was requested, of the last one that the current append or
-        #: confirmation gives, and of the last one that was given.
+        #: Numbers of proofs of leadership: the last one requested, the last one that the current append or confirmation
+        #: will give, and the last one given.
         self._proofs_asked = 0
         self._proofs_under_way = 0
         self.proofs = 0
         #: The current append or confirmation; there is only one at a time.
         self._running: asyncio.Future[int] | None = None
         self._began = 0.0
-        #: The number and the bytes of the records of the current append.
+        #: The number of records in the current append, and their bytes.
         self._writing = 0, 0
-        #: When the next append may begin, in the time of the event loop.
+        #: When the next append may begin, in loop time.
         self._rests_until = 0.0
         #: How many records were waiting when the last append ended.
         self._left_records = 0
-        #: How many records were waiting when the append was last put off.
+        #: How many records were waiting when the append was last postponed.
         self._quiet_records = 0
         self._coming: asyncio.Handle | None = None
         self._is_closing = False
@@ -79,28 +78,27 @@ class Appender:
 
     @property
     def pending_records(self) -> int:
-        """The number of records that are not being written yet."""
+        """The number of records whose append has not begun."""
         return len(self._records)
 
     def start(self, fencing_token: int, durable: int) -> None:
-        """Begin after the journal's last record."""
+        """Begin after the last record of the journal, at position `durable`."""
         self._fencing_token = fencing_token
         self.durable = durable
 
     def add(self, record: bytes) -> None:
-        """Queue a record for the next append."""
         self._records.append(record)
         self.pending_bytes += len(record)
 
     def ask_proof(self) -> int:
-        """Return the number of a proof that this control plane leads now. `proofs` reaches this number once the proof
-        is given.
+        """Request a proof that this control plane leads now, and return its number. Once the proof has been given,
+        `proofs` is at least that number.
         """
         self._proofs_asked += 1
         return self._proofs_asked
 
     def append_soon(self) -> None:
-        """Write everything that is decided now, and while more commands arrive, in one append for all clients."""
+        """Begin an append soon, so that it also includes what is decided while commands keep arriving."""
         if self._is_closing:
             self.append_now()
         elif self._is_asked() and self._running is None:
@@ -111,7 +109,7 @@ class Appender:
                 self._coming = loop.call_soon(self._gather, Burst(_MAX_ITERATIONS))
 
     def append_now(self) -> None:
-        """Start an append for waiting records, or a confirmation for waiting answers, unless one is under way."""
+        """Begin an append, or a confirmation if only answers are waiting, unless one is in progress."""
         self._coming = None
         if self._running is not None or self._has_stopped or not self._is_asked():
             return
@@ -135,28 +133,27 @@ class Appender:
             self._running.add_done_callback(self._ended)
 
     def stop(self) -> None:
-        """Begin no more appends, and do not report the outcome of the current one."""
+        """Begin no more appends, and ignore the outcome of the current one."""
         self._has_stopped = True
 
     def hurry(self) -> None:
-        """Begin each append at once from now on, since the runtime is closing."""
+        """Begin every append without delay from now on, because the runtime is closing."""
         self._is_closing = True
 
     async def close(self) -> None:
-        """Write the queued records, and those that are queued in response to their answers."""
+        """Write the queued records, including any that are queued in the meantime."""
         self.append_now()
         while self._running is not None:
             await asyncio.wait([self._running])
             await asyncio.sleep(0)
 
     def _is_asked(self) -> bool:
-        """Whether there are records to write or answers to prove."""
         return bool(self._records) or self._proofs_asked > self.proofs
 
     def _append_when_quiet(self) -> None:
-        """Begin the append once commands stop arriving after the last append, or at the end of the rest."""
+        """Begin the append once commands stop arriving, or at the end of the pause after the last append."""
         if self._coming is not None and len(self._records) == self._quiet_records:
-            return  # what came decided nothing: it was a question or a heartbeat
+            return  # the new commands decided nothing: they were queries or heartbeats
         self._quiet_records = len(self._records)
         loop = asyncio.get_running_loop()
         begins_at = self._rests_until
@@ -167,7 +164,7 @@ class Appender:
         self._coming = loop.call_at(begins_at, self.append_now)
 
     def _gather(self, burst: Burst) -> None:
-        """Begin the append once an iteration of the event loop has added no records, or there are enough of them."""
+        """Begin the append once an iteration of the event loop adds no records, or enough records are waiting."""
         if self.pending_bytes < _ENOUGH_BYTES and burst.goes_on(len(self._records)):
             self._coming = asyncio.get_running_loop().call_soon(self._gather, burst)
         else:
@@ -179,7 +176,7 @@ class Appender:
 
     def _ended(self, append: "asyncio.Future[int]") -> None:
         self._running = None
-        # The exception is always retrieved, even if no caller waits any more. Otherwise, asyncio would log it as never
+        # Always retrieved, even if no caller is waiting any more, since asyncio would otherwise log it as never
         # retrieved.
         error = append.exception()
         if self._has_stopped:
@@ -200,7 +197,7 @@ class Appender:
         self._on_failed(error)
 
     def _rest(self, records: int) -> None:
-        """Let the next append begin at once after a quick one, and a little later after a slow one."""
+        """Delay the next append a little if this one was slow."""
         now = asyncio.get_running_loop().time()
         took = now - self._began
         is_slow = self._confirm is not None and took >= _SLOW_APPEND_SECONDS

@@ -8,24 +8,23 @@ from typing import Final, Protocol
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: The difference between the time and the clocks beyond which the time is in doubt.
+#: If the time differs from the clocks by more than this, it is in doubt.
 _FAR_MS: Final = 3_600_000
-#: How long clocks must be far ahead before they are believed, except after an outage, and how long nothing is deleted
-#: by age after that.
+#: How long clocks must be far ahead before they are believed, unless there was an outage, and for how long nothing is
+#: deleted by age afterwards.
 _STANDS_MS: Final = 60_000
 _SETTLES_MS: Final = 600_000
-#: How long the clock of a witness is used after its last report, how often all clocks are compared, and the maximum
-#: number of clocks that are kept.
+#: How long a clock counts after its last report, how often all clocks are compared, and how many are remembered.
 _REMEMBERED_MS: Final = 60_000
 _JUDGED_MS: Final = 1_000
 _MOST_WITNESSES: Final = 1_000
-#: The witness that is not an agent: the date in the object store's answers.
+#: The one witness that is not an agent: the date in the object store's answers.
 STORE: Final = "store"
-#: The maximum part of an outage by which leases and transactions may be extended.
+#: The longest part of an outage by which leases and transactions are extended.
 _OUTAGE_MS: Final = 120_000
 _TOLD_MS: Final = 1_000
 
-# On Linux, the monotonic clock stands still while the machine is suspended.
+# On Linux, the monotonic clock stops while the machine is suspended.
 _SINCE_START: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -33,11 +32,11 @@ class Clock(Protocol):
     """A source of the time in milliseconds since 1970, and a way to wait on the same clock."""
 
     def now_ms(self) -> int:
-        """Return the time in milliseconds since 1970; it can jump forwards and backwards."""
+        """Return the time in milliseconds since 1970. It can jump forwards and backwards."""
         ...
 
     def passed_ms(self) -> float:
-        """Return the milliseconds since a fixed time. This clock cannot be set."""
+        """Return the milliseconds since a fixed but arbitrary time, by a clock that cannot be set."""
         ...
 
     async def sleep(self, duration_ms: int) -> None:
@@ -46,13 +45,11 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clock of the machine."""
-
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
     def passed_ms(self) -> float:
-        """Return the milliseconds since the machine was started, including the time that it was suspended."""
+        """Return the milliseconds since the machine started, including time in suspension."""
         return time.clock_gettime_ns(_SINCE_START) / 1_000_000
 
     async def sleep(self, duration_ms: int) -> None:
@@ -60,30 +57,31 @@ class SystemClock:
 
 
 class SteadyTime:
-    """The time of a clock without its jumps. After a jump, this time passes at half to twice the real pace until it
-    agrees with the clock again.
+    """A clock's time without its jumps. After a jump, it runs at half to twice the real pace until it agrees with the
+    clock.
 
     Leases, transactions, pins and the grace period of collection end at times stored in the journal. If the time jumped
-    forwards, they would all end at once. If it stood still after a jump backwards, none would end. While no control
-    plane runs, the time stands still for a while, since no lease can be renewed and no transaction ended.
+    forwards, they would all end at once; if it stood still after a jump backwards, none would end. After an outage of
+    all control planes, it resumes from a little earlier, since no lease could be renewed and no transaction ended
+    meanwhile.
 
-    A clock that is more than an hour ahead is believed only once the other clocks of the cluster agree (`hear`),
-    because times in the journal cannot be undone. Until then, the time is in doubt (`is_doubtful`), and nothing may be
-    deleted by age.
+    Times in the journal cannot be undone. A clock that is more than an hour ahead is therefore believed only once the
+    cluster's other clocks agree (`hear`). Until then, the time is in doubt (`is_doubtful`), and nothing may be deleted
+    by age.
     """
 
     def __init__(self, clock: Clock, last_ms: int) -> None:
-        """`last_ms` is the last time in the journal, or 0 if there is none. The new time begins no earlier."""
+        """Begin no earlier than `last_ms`, the last time in the journal, or 0 if there is none."""
         self._clock = clock
         self._passed_ms = clock.passed_ms()
         self._witnesses = Witnesses()
         now_ms = clock.now_ms()
-        # The length of the outage is unknown: the last record may be old because there was nothing to decide.
+        # The length of the outage is unknown, since there may have been nothing to decide after the last record.
         is_near = now_ms <= last_ms + _FAR_MS
         outage_ms = _OUTAGE_MS if is_near else now_ms
         self._now_ms = float(max(last_ms, now_ms - outage_ms) if last_ms else now_ms)
         self._is_apart = abs(now_ms - self._now_ms) > _TOLD_MS
-        #: When the clocks began to be far ahead (`Clock.passed_ms`); None if they are not.
+        #: Since when the clocks have been far ahead (`Clock.passed_ms`), or None if they are not.
         self._ahead_since_ms: float | None = None if is_near or not last_ms else -inf
         self._settles_ms = -inf
         self._leap_ms = 0.0
@@ -92,18 +90,18 @@ class SteadyTime:
         """How far the clocks are ahead of this time, or behind it if that is negative."""
 
     def hear(self, witness: int | str, now_ms: int) -> None:
-        """Record the time of another clock: that of an agent, by its node id, or of the `STORE`."""
+        """Record the time of a different clock: an agent's, by its node id, or that of the `STORE`."""
         self._witnesses.hear(witness, now_ms - self._clock.passed_ms(), self._clock.passed_ms())
 
     def take_leap(self) -> int:
-        """Return by how many milliseconds the time has leapt forwards since the last call, normally 0."""
+        """Return how many milliseconds the time has leapt forwards since the last call; normally 0."""
         if not self._leap_ms:
             return 0
         leap_ms, self._leap_ms = self._leap_ms, 0.0
         return int(leap_ms)
 
     def now_ms(self) -> int:
-        """Return the time in milliseconds since 1970, which never goes back."""
+        """Return the time in milliseconds since 1970, which never decreases."""
         passed_ms = self._clock.passed_ms()
         duration_ms = passed_ms - self._passed_ms
         self._passed_ms = passed_ms
@@ -125,7 +123,7 @@ class SteadyTime:
         return int(self._now_ms)
 
     def _stands(self, passed_ms: float) -> bool:
-        """Whether the clocks have been far ahead for long enough, since an operator may have mistyped a time."""
+        """Whether the clocks have been far ahead for long enough to rule out that an operator mistyped a time."""
         if self._ahead_since_ms is None:
             self._ahead_since_ms = passed_ms
         return passed_ms - self._ahead_since_ms >= _STANDS_MS
@@ -147,7 +145,7 @@ class SteadyTime:
         was_doubtful, self.is_doubtful = self.is_doubtful, is_apart or passed_ms < self._settles_ms
         if self.is_doubtful and not was_doubtful and is_apart:
             _log.warning(
-                "the time is in doubt: %s %.0f s %s that of the control plane, so nothing is deleted by age. If the "
+                "the time is in doubt: %s %.0f s %s the control plane's time, so nothing is deleted by age. If the "
                 "clocks of all machines are right, stop the control planes and run `lacuna controlplane set-time`",
                 "this machine's clock is" if self._witnesses.is_empty else "the clocks are",
                 abs(self.apart_ms) / 1000,
@@ -183,7 +181,7 @@ class Witnesses:
         return not self._heard
 
     def hear(self, witness: int | str, ahead_ms: float, passed_ms: float) -> None:
-        """Remember a clock, and compare all clocks at the next query."""
+        """Remember the time of a clock, and compare all clocks again at the next query."""
         self._heard.pop(witness, None)
         self._heard[witness] = (ahead_ms, passed_ms)
         if len(self._heard) > _MOST_WITNESSES:
@@ -191,9 +189,7 @@ class Witnesses:
         self._judged_ms = -inf
 
     def agreed(self, passed_ms: float) -> float | None:
-        """Return a time that most agents and the store have reached, or None if none of them has been heard from
-        recently.
-        """
+        """Return a time that the store and most agents have reached, or None if none has been heard from recently."""
         if passed_ms >= self._judged_ms + _JUDGED_MS:
             self._judged_ms = passed_ms
             self._agreed = self._judge(passed_ms)

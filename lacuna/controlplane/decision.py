@@ -1,4 +1,4 @@
-"""The input and output of deciding a command. Pure values: time, ids and randomness arrive as arguments."""
+"""The input and output of a decision, as pure values: time, ids and randomness are passed in as arguments."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 class Context(NamedTuple):
-    """The circumstances under which one command is decided.
+    """The circumstances in which a command is decided.
 
-    `now_ms` is the time of the control plane's clock, which is never earlier than the last journal record. Each call of
-    `new_id` returns 16 random bytes. `token` identifies the waiting caller, so that the reply to a parked command can
-    find it. `session` is the number of the session that sent the command, or 0 if none did. While `is_time_doubtful`,
-    the clocks do not agree with `now_ms`, so nothing may be deleted by age.
+    `now_ms` is the time of the control plane's clock, never earlier than that of the last journal record. Each call of
+    `new_id` returns 16 random bytes. `token` identifies the waiting caller, to which the reply to a parked command
+    goes. `session` is the number of the session that sent the command, or 0 if none did. While `is_time_doubtful`, the
+    clocks disagree with `now_ms`, and nothing may be deleted by age.
     """
 
     now_ms: int
@@ -27,10 +27,10 @@ class Context(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Decision:
-    """The decision of a verb.
+    """The result of a verb.
 
-    `records` must be written to the journal. `reply` is None if the command is parked under its token. `completions`
-    are replies to commands parked earlier, each with its token.
+    `records` must be written to the journal. `reply` is None if the command has been parked under its token.
+    `completions` are replies to commands parked earlier, each with its token.
     """
 
     records: "list[JournalRecord]" = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A Unix socket that listens before its server runs: the first connection starts the server."""
+"""A Unix socket that accepts connections before its server runs, and starts the server at the first one."""
 
 import asyncio
 import logging
@@ -18,8 +18,8 @@ _BLOCK: Final = 1 << 16
 class Doorstep:
     """Listens at the path of a Unix socket until the first connection.
 
-    `open_at` then starts a server at another path, and the server's socket replaces this one. Earlier connections are
-    passed on to the server.
+    `open_at` then starts the server at a different path, and the server's socket replaces this one. Connections
+    accepted before that are forwarded to the server.
     """
 
     def __init__(self, path: str, open_at: Callable[[str], Awaitable[None]]) -> None:
@@ -30,7 +30,7 @@ class Doorstep:
         self._guests: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Listen. Raises OSError."""
+        """Start listening. Raises OSError."""
         bound = socket.socket(socket.AF_UNIX)
         try:
             with private_socket(self._path):
@@ -41,7 +41,7 @@ class Doorstep:
         self._listener = await asyncio.start_unix_server(self._welcome, sock=bound)
 
     async def stop(self) -> None:
-        """Stop listening. A server that was opened keeps running."""
+        """Stop listening. A server that has been started keeps running."""
         if self._listener is not None:
             self._listener.close()
         tasks = [*self._guests, *([self._opening] if self._opening else [])]

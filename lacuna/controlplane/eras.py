@@ -1,7 +1,7 @@
-"""Chooses the positions and ids to use after a loss of the journal, so that none repeats a lost one.
+"""Chooses positions and ids after a loss of the journal, so that none repeats a lost one.
 
-The number of ids in the lost part of the journal is unknown. An era, the time between two losses, has room for more
-numbers than a cluster ever uses, so the first number of the next era is greater than every lost one.
+How many ids were assigned in the lost part is unknown. An era, the time between two losses, therefore has room for more
+numbers than a cluster ever uses, so that the first number of the next era exceeds every lost one.
 """
 
 from typing import Final

@@ -12,21 +12,20 @@ _SERVICE: Final = "/grpc.health.v1.Health/"
 
 
 class Health:
-    """Reports whether each service serves, both on request and to watchers."""
+    """Reports which services are serving, both on request and to watchers."""
 
     def __init__(self) -> None:
         self._serving: dict[str, bool] = {}
         self._changed = asyncio.Event()
 
     def set(self, service: str, *, is_serving: bool) -> None:
-        """Set whether a service serves from now on."""
         self._serving[service] = is_serving
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
-        """The methods of the service, by path."""
+        """The methods of the health service, by path."""
         return {_SERVICE + "Check": self._check, _SERVICE + "Watch": self._watch}
 
     async def _check(self, call: Call) -> None:

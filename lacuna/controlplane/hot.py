@@ -1,9 +1,9 @@
 """Handles hot segments for the runtime: passes them to the journal, reads them back, and drops them (adr/0071).
 
-The state machine sees only their sizes. A segment is dropped soon after its extents were replaced or deleted. It is
-also dropped if the state does not know it, which happens after a loss. Pins do not keep a hot segment, because a job
-that lasts for hours would then fill the journal. Jobs therefore first copy the segments that they read to the bucket,
-where pins keep them (`lacuna.pipeline.hot`).
+The state machine sees only their sizes. A segment is dropped soon after its extents have been replaced or deleted, or
+if the state does not know it, as after a loss. Pins do not keep hot segments, because a job that runs for hours would
+fill the journal. Jobs instead begin by copying the segments that they read to the bucket, where pins do apply
+(`lacuna.pipeline.hot`).
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from lacuna.controlplane.v1.log_pb2 import HotSegment as HotSegmentMessage
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How long a segment can still be read after its extents were replaced, by fetches that were planned before that.
+#: How long a segment remains readable after its extents have been replaced, for fetches planned before that.
 GRACE_MS: Final = 10_000
-#: The maximum number of segments that one tick examines, and that it drops.
+#: How many segments one tick examines at most, and how many it drops.
 _SEGMENTS_A_TICK: Final = 2_000
 #: All segments are examined within this many ticks (5 s), unless there are too many. A tick examines at least
 #: `_FEWEST_A_TICK`.
@@ -40,7 +40,7 @@ _TICKS_A_ROUND: Final = 20
 _FEWEST_A_TICK: Final = 100
 _CACHE_BYTES: Final = 64 * MEBIBYTE
 _READS_AT_ONCE: Final = 4
-#: The maximum number of waiting reads. Agents repeat a read that was refused.
+#: The maximum number of waiting reads. Agents retry a rejected read.
 _MOST_READS: Final = 1_000
 
 
@@ -49,16 +49,16 @@ class HotBytes:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        #: The segments that the next append writes.
+        #: The segments that the next append will write.
         self._pending: list[HotSegment] = []
         self.pending_bytes = 0
-        #: The segments that were written or read most recently, up to a bound.
+        #: The segments written or read most recently, up to a limit.
         self._cache: OrderedDict[HotKey, bytes] = OrderedDict()
         self._cache_bytes = 0
         self._free_reads = asyncio.Semaphore(_READS_AT_ONCE)
         self._reads = 0
         self._kept_bytes = 0
-        #: The segments that are not due to be dropped, beginning with those that were examined longest ago.
+        #: The segments that are not due to be dropped, least recently examined first.
         self._rounds: deque[HotKey] = deque()
         #: Segments to drop, once the journal is durable up to this position.
         self._due: list[HotKey] = []
@@ -67,22 +67,22 @@ class HotBytes:
 
     @property
     def kept_bytes(self) -> int:
-        """The bytes of hot segments that the journal has, or will have after the next append."""
+        """The total bytes of hot segments in the journal, including those of the next append."""
         return self._kept_bytes + self.pending_bytes
 
     def opened(self) -> None:
-        """Count the hot segments that the journal has, once it is open."""
+        """Count the hot segments in the journal, once it is open."""
         self._kept_bytes = sum(self._journal.hot.values())
         self._rounds = deque(self._journal.hot)
 
     def add(self, commit: CommitSegment) -> None:
-        """Pass the bytes of a decided commit to the next append."""
+        """Include the bytes of a decided commit in the next append."""
         segment = commit.segment
         self._pending.append(HotSegment((segment.lease_id, segment.sequence), commit.hot))
         self.pending_bytes += len(commit.hot)
 
     def take(self) -> list[HotSegment]:
-        """Return the segments that the append now beginning must write."""
+        """Return the segments to write with the append that is beginning."""
         taken, self._pending = self._pending, []
         self._kept_bytes += self.pending_bytes
         self.pending_bytes = 0
@@ -92,9 +92,9 @@ class HotBytes:
         return taken
 
     async def read(self, command: ReadHot) -> Reply:
-        """Return the answer to a command: the first segments that it names, as many as fit."""
+        """Return the first segments that the command names, as many as fit into one reply."""
         if self._reads >= _MOST_READS:
-            message = f"{self._reads} reads of hot segments are waiting already: try again"
+            message = f"{self._reads} reads of hot segments are already waiting: try again"
             return Reply(
                 failure=Failure(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, message=message)
             )
@@ -112,7 +112,7 @@ class HotBytes:
 
     async def _read(self, keys: Sequence[HotKey]) -> HotRead:
         durable, cached = self._journal.hot, self._cache
-        # Taken now, since the cache may have dropped them by the time that the journal has returned the others.
+        # Taken now, since the cache may drop them before the journal has returned the others.
         at_hand = {key: cached[key] for key in keys if key in cached and key in durable}
         missing = [key for key in keys if key not in at_hand and key in durable]
         found = await self._read_journal(missing)
@@ -132,9 +132,7 @@ class HotBytes:
         return answer
 
     async def _read_journal(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes | None]:
-        """Return the segments that the journal has, with None for each damaged one. A damaged segment does not affect
-        the others.
-        """
+        """Return segments from the journal, with None for each damaged one, so that it does not affect the others."""
         if not keys:
             return {}
         try:
@@ -149,10 +147,11 @@ class HotBytes:
         return found
 
     def drop_some(self, state: State, now_ms: int, *, decided: int, durable: int) -> None:
-        """Examine some of the journal's segments, and drop those that nothing needs any more.
+        """Examine some of the journal's segments, and drop those that are no longer needed.
 
         The state is at position `decided`, ahead of the journal. If a swap among the last records were lost, the
-        replaced extents would exist again. So nothing is dropped before the journal is `durable` up to that position.
+        extents that it replaced would exist again, so nothing is dropped before the journal is `durable` up to that
+        position.
         """
         if self._dropping is not None:
             return
@@ -202,7 +201,7 @@ class HotBytes:
 
 
 def _first(command: ReadHot, journal: Journal) -> list[HotKey]:
-    """Return the first segments that a command names, as many as fit into one answer, but at least one."""
+    """Return the first segments that a command names: as many as fit into one reply, but at least one."""
     keys: list[HotKey] = []
     size = 0
     for segment in command.segments:

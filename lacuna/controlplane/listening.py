@@ -1,7 +1,7 @@
 """Listens for gRPC connections: addresses, certificates, and bounds on the resources that clients use.
 
-Anyone who can reach the port, and has a certificate if those are required, can be a client. This module sets the bounds
-that gRPC's core does not have, or does not set tightly enough.
+Anyone who can reach the port, and has a certificate if one is required, can be a client. The bounds here are those that
+gRPC's core lacks, or does not make tight enough.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _MAX_MESSAGE: Final = 40 << 20
 _REQUEST_SECONDS: Final = 5.0
 _HANDSHAKE_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 1.0
-#: A call after which the process uses this much more memory may have held it for its client.
+#: If the process has grown by this much after a call, it may have allocated the memory for the call's client.
 _MOST_KEPT: Final = 32 << 20
 _TRIM_SECONDS: Final = 1.0
 _OPTIONS: Final = {
@@ -49,32 +49,31 @@ _OPTIONS: Final = {
     "grpc.max_concurrent_streams": _MAX_CALLS_A_CONNECTION,
     "grpc.max_allowed_incoming_connections": _MAX_CONNECTIONS,
     "grpc.server_handshake_timeout_ms": int(_HANDSHAKE_SECONDS * 1000),
-    # A client that has disappeared is noticed, and one that pings more than twice as often as Lacuna's clients is
-    # disconnected.
+    # Detects clients that have disappeared, and disconnects those that ping more than twice as often as Lacuna's.
     "grpc.keepalive_time_ms": 5_000,
     "grpc.keepalive_timeout_ms": 5_000,
     "grpc.keepalive_permit_without_calls": 1,
     "grpc.http2.min_ping_interval_without_data_ms": 1_000,
     "grpc.http2.max_ping_strikes": 2,
-    # A connection without calls is closed. An old connection accepts no further calls, but its present calls continue,
-    # so a session ends only with its client.
+    # Closes connections without calls. An old connection accepts no more calls, but its current ones continue, so that
+    # only the client ends a session.
     "grpc.max_connection_idle_ms": 60_000,
     "grpc.max_connection_age_ms": 3_600_000,
-    # If another process already listens on the port, listening fails. The port is never shared.
+    # If another process is already listening on the port, listening fails, since the port is never shared.
     "grpc.so_reuseport": 0,
 }
 
 
-#: Answers one call: reads its requests and writes its responses. The call ends with OK when it returns, or with the
-#: status of a CallError that it raises.
+#: Handles one call: reads its requests and writes its responses. The call ends with OK when the function returns, or
+#: with the status of the CallError that it raises.
 Handler = Callable[["Call"], Awaitable[None]]
 
 
 class Call:
-    """One call, as its handler uses it. One task reads, and one writes."""
+    """One call, as its handler uses it. One task reads while one writes."""
 
     def __init__(self, context: Any) -> None:
-        """Raises CallError for a client whose certificate cannot be read."""
+        """Raises CallError if the client's certificate cannot be read."""
         self._context = context
         self._end = imported().aio.EOF
         #: The client's address, without the port; "" on a Unix socket.
@@ -83,12 +82,12 @@ class Call:
         self.subject = _subject_in(context.auth_context(), self.host)
 
     async def read(self) -> bytes | None:
-        """Return the next message, or None once the client has sent its last one."""
+        """Return the next message, or None after the client's last one."""
         message = await self._context.read()
         return None if message is self._end else message
 
     async def read_only(self, kind: type[M]) -> M:
-        """Return the only request of a call. Raises CallError."""
+        """Return the single request of a call. Raises CallError."""
         try:
             async with asyncio.timeout(_REQUEST_SECONDS):
                 message = await self.read()
@@ -100,12 +99,12 @@ class Call:
             raise CallError("INVALID_ARGUMENT", f"the request is not a {kind.__name__}") from error
 
     async def write(self, message: Message) -> None:
-        """Send a message, once the client and the connection accept it."""
+        """Send a message once the client and the connection are ready for it."""
         await self._context.write(message.SerializeToString())
 
 
 class GrpcServer:
-    """Serves methods by their paths, such as /package.Service/Method. `tls` applies to TCP addresses."""
+    """Serves methods by path, such as /package.Service/Method. `tls` applies to TCP addresses."""
 
     def __init__(self, handlers: Mapping[str, Handler], tls: ControlTls | None) -> None:
         grpc = imported()
@@ -116,17 +115,16 @@ class GrpcServer:
         )
         for path, handler in handlers.items():
             _, service, method = path.split("/")
-            # Methods with one message in each direction are streams as well, so that their handlers read it with a time
-            # limit.
+            # Unary methods are streams as well, so that their handlers can read the request with a time limit.
             answer = grpc.stream_stream_rpc_method_handler(partial(self._answer, handler))
             served = grpc.method_handlers_generic_handler(service, {method: answer})
             self._server.add_generic_rpc_handlers((served,))
 
     async def start(self, address: str) -> str:
-        """Listen on `host:port` (0 for any free port) or `unix:path`, and return the address.
+        """Listen on `host:port` (port 0 for any free one) or `unix:path`, and return the address.
 
-        Only the owner of a Unix socket can use it. Raises OSError if the address cannot be used, and UserError if TLS
-        is configured without a certificate.
+        A Unix socket is accessible only to its owner. Raises OSError if the address cannot be used, and UserError if
+        TLS is configured without a certificate.
         """
         if address.startswith("unix:"):
             with private_socket(address.removeprefix("unix:")):
@@ -140,8 +138,7 @@ class GrpcServer:
     async def stop(self, grace: float) -> None:
         """Accept no more calls, let current ones continue for `grace` seconds, and close the connections.
 
-        A connection whose client reads nothing stays until the process ends, since gRPC waits for it until TCP gives
-        up.
+        If a client reads nothing, its connection stays until the process ends, since gRPC waits until TCP gives up.
         """
         if self._trim is not None:
             self._trim.cancel()
@@ -165,7 +162,7 @@ class GrpcServer:
                 self._trim = loop.call_later(_TRIM_SECONDS, self._give_back)
 
     def _give_back(self) -> None:
-        """Return to the kernel the memory that gRPC's threads have freed and that glibc keeps for each thread."""
+        """Return memory to the kernel that gRPC's threads have freed, and that glibc keeps for each thread."""
         self._trim = None
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
@@ -182,7 +179,7 @@ class GrpcServer:
 
 
 def _resident_bytes() -> int:
-    """Return the memory of this process in bytes, or 0 where Linux does not report it."""
+    """Return the resident memory of this process in bytes, or 0 if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
     except OSError:
@@ -205,13 +202,13 @@ def _subject_in(identity: Mapping[str, Sequence[bytes]], host: str) -> str:
 
 
 def _host_of(peer: str) -> str:
-    """Return the host address from gRPC's name for a peer, such as ipv6:%5B::1%5D:1234."""
+    """Return the host in gRPC's name for a peer, such as ipv6:%5B::1%5D:1234."""
     kind, _, place = unquote(peer).partition(":")
     return place.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
 
 
 def _why_not_bound(address: str) -> OSError:
-    """Return the error that prevents binding a socket to an address, since gRPC does not report it."""
+    """Find out why a socket cannot be bound to an address, which gRPC does not report, and return the error."""
     try:
         if address.startswith("unix:"):
             with socket.socket(socket.AF_UNIX) as tried:
@@ -230,13 +227,15 @@ def _why_not_bound(address: str) -> OSError:
 
 @contextmanager
 def private_socket(path: str) -> Iterator[None]:
-    """Run the body, which creates a Unix socket that only this user's processes can connect to. Raises OSError."""
+    """Run the body, which creates a Unix socket, so that only this user's processes can connect to it. Raises
+    OSError.
+    """
     try:
         if stat.S_ISSOCK(os.stat(path).st_mode):
-            os.remove(path)  # left by a process that has crashed
+            os.remove(path)  # left behind by a process that crashed
     except FileNotFoundError:
         pass
-    before = os.umask(0o077)  # a later chmod would leave the socket open for a moment
+    before = os.umask(0o077)  # a later chmod would leave the socket open to others for a moment
     try:
         yield
     finally:
@@ -245,7 +244,7 @@ def private_socket(path: str) -> Iterator[None]:
 
 
 def _credentials(tls: ControlTls) -> Any:
-    """Return gRPC's credentials, which follow changes to the files. Raises UserError if there is no certificate."""
+    """Return gRPC's credentials, which reload changed files. Raises UserError if there is no certificate."""
     if not tls.has_certificate:
         raise UserError(
             "a control plane with TLS needs a certificate: name its PEM files with --control-tls-cert and "
@@ -260,7 +259,7 @@ def _credentials(tls: ControlTls) -> Any:
         )
 
     def changed() -> Any:
-        """Return a new configuration if the files have changed, or else None. A gRPC thread calls this for each
+        """Return a new configuration if the files have changed, otherwise None. A gRPC thread calls this per
         connection.
         """
         nonlocal used

@@ -1,7 +1,6 @@
-"""A Session stream between a client and a control plane in one event loop, without gRPC.
+"""A Session stream to a control plane in the same event loop, without gRPC.
 
-The control plane is one of several. It may stop leading and start again, and the client notices this in the same way as
-a remote client.
+The control plane is one of several. It may stop leading and resume, which looks the same as to a remote client.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ _MESSAGES: Final = 16
 async def local_stream(
     served: ServedControlPlane, max_outbox: int
 ) -> AsyncIterator["_LocalStream"]:
-    """Run the body with a stream to `served`, whose session ends if `max_outbox` deltas and replies wait."""
+    """Run the body with a stream to `served`. Its session ends if more than `max_outbox` deltas and replies wait."""
     stream = _LocalStream(served, max_outbox)
     try:
         yield stream
@@ -69,7 +68,7 @@ class _LocalStream:
             self._why_ended = str(error)
         finally:
             self._why_ended = self._why_ended or "the stream was abandoned"
-            # A reader of a full queue is not waiting, and sees the reason once the queue is empty.
+            # The reader of a full queue is not waiting, and sees the reason once it has emptied the queue.
             if not self._responses.full():
                 self._responses.put_nowait(_END)
 

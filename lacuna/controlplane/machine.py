@@ -1,7 +1,7 @@
-"""The pure state machine: commands are decided into journal records, and only records change durable state.
+"""The pure state machine, which decides commands into journal records. Only records change durable state.
 
     handle(state, command, context) -> Decision    # decides a command; changes nothing durable
-    needs_proof(command, decision) -> bool         # whether an answer waits for a proof of leadership
+    needs_proof(command, decision) -> bool         # whether the reply waits for a proof of leadership
     replay(state, record)                          # applies one record completely
     tick(state, context) -> Decision               # ends what is overdue
     pause(state, context, by_ms) -> Decision       # extends leases after a pause of the process
@@ -9,8 +9,8 @@
     set_time(now_ms) -> Decision                   # sets the time for an operator
     snapshot_parts(state) -> Iterator[bytes], restore(parts) -> State
 
-The caller replays a decision's records at once, in order, before it decides anything else. The machine does no I/O, and
-takes time and randomness only from the Context.
+The caller must replay a decision's records at once, in order, before it asks for the next decision. The machine does no
+I/O, and takes time and randomness only from the Context.
 """
 
 import pkgutil
@@ -121,11 +121,11 @@ def handle(state: State, command: Command, context: Context) -> Decision:
 
 
 def needs_proof(command: Command, decision: Decision) -> bool:
-    """Return whether a reply must wait until the journal has shown that this control plane was still the leader.
+    """Return whether a reply must wait until the journal has shown that this control plane was still leading.
 
-    A reply with records waits for the journal anyway, and a command that only reads may return state that is as old as
-    a lease. Without the proof, an earlier leader could confirm a commit as a retry, although it only knows the previous
-    transaction.
+    A reply with records waits for the journal anyway, and a command that only reads may return state as old as a lease.
+    Other replies need a proof: an earlier leader, which knows only the previous transaction, could otherwise confirm a
+    commit as a retry.
     """
     row = VERBS.get(command.WhichOneof("verb") or "")
     looks = row is not None and row.looks
@@ -152,9 +152,9 @@ def tick(state: State, context: Context) -> Decision:
 
 
 def pause(state: State, context: Context, by_ms: int) -> Decision:
-    """Extend all timeouts after the process was suspended for `by_ms`, because it received nothing in that time.
+    """Extend all timeouts by `by_ms`, the time for which the process was suspended and received nothing.
 
-    Leases and sessions last longer only by that time, so those of dead owners still end.
+    Nothing is extended by more than that, so the leases and sessions of dead owners still end.
     """
     turn = Turn(state, context)
     times.pause(turn, by_ms)
@@ -162,9 +162,8 @@ def pause(state: State, context: Context, by_ms: int) -> Decision:
 
 
 def replay(state: State, record: JournalRecord) -> None:
-    """Apply one record to the state.
-
-    Raises LaterFormatError, and KeyError or ValueError if the record cannot follow the state.
+    """Apply one record to the state. Raises LaterFormatError, and KeyError or ValueError if the record does not fit the
+    state.
     """
     event = record.WhichOneof("event")
     message: Any = record
@@ -187,7 +186,7 @@ def replay(state: State, record: JournalRecord) -> None:
 
 
 def found(state: State, cluster_id: str, context: Context) -> Decision:
-    """Decide the first record of a new journal, which gives the cluster its id."""
+    """Decide the first record of a new journal, which assigns the cluster its id."""
     if not cluster_id:
         raise ValueError("a cluster needs an id; create one from 16 random bytes")
     turn = Turn(state, context)

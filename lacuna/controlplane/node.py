@@ -1,9 +1,8 @@
-"""One of several control planes on one journal. It follows the leader as a standby until it can lead, and leads as long
-as it can.
+"""One of several control planes that share a journal. As a standby, it follows the leader until it can lead itself.
 
-A standby replays what the leader appends. A takeover therefore only waits for the rest of the leader's lease, and needs
-no replay. A control plane that cannot renew its lease, or finds itself fenced, becomes a standby again and reads the
-state again, since its decisions that did not become durable are not in the journal.
+A standby replays what the leader appends, so that a takeover only has to wait for the rest of the leader's lease. A
+leader that cannot renew its lease, or finds itself fenced, becomes a standby and reads the state afresh, since its
+decisions that did not become durable are missing from the journal.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How often a standby checks for new records and checks the leader, and the shortest interval.
+#: How often a standby looks for new records and at the leader, and the shortest interval.
 _POLL_MS: Final = 100
 _SHORTEST_POLL_MS: Final = 20
 #: How often a standby reports its position to the leader, and how long the leader remembers it.
@@ -42,12 +41,12 @@ _FORGET_MS: Final = 5_000
 _PAUSE_MS: Final = 500
 #: Errors that an operator has to fix. After any other error of the journal, another attempt may succeed.
 _LASTING: Final = (JournalForeign, JournalCorrupt)
-#: How long the journal must deny access, once it has been open, before the denial counts as lasting. Credentials are
-#: rotated, and their services can fail briefly.
+#: How long a journal that has been accessible must deny access before the denial counts as lasting: credentials are
+#: rotated, and the services that provide them can fail briefly.
 _REFUSED_MS: Final = 300_000
 
-#: Asks the control plane at an address for its status, and reports this standby to it. Returns None if that control
-#: plane does not answer.
+#: Asks the control plane at an address for its status, and reports this standby to it. Returns None if it does not
+#: answer.
 AskLeader = Callable[[str, Standby], Awaitable[ControlPlaneStatus | None]]
 MakeRuntime = Callable[
     [SharedJournal, Replica, LeasedTenure, Callable[[BaseException], None]], Runtime
@@ -55,10 +54,10 @@ MakeRuntime = Callable[
 
 
 class Node:
-    """One of several control planes. Call `begin`, then `run` as long as it should serve, then `close`.
+    """One of several control planes. Call `begin`, then `run` for as long as it should serve, then `close`.
 
-    `make_runtime` returns a runtime on a journal. Before `begin`, the node is a standby that knows no leader. `beside`
-    runs the lease renewals.
+    `make_runtime` returns a runtime on a journal. Until `begin`, the node is a standby that knows of no leader.
+    `beside` runs the lease renewals.
     """
 
     def __init__(
@@ -100,9 +99,9 @@ class Node:
         make_journal: Callable[[str], SharedJournal],
         on_change: Callable[[], Awaitable[None]],
     ) -> None:
-        """Set the information that is known once the process listens.
+        """Provide what is known only once the process listens.
 
-        Clients reach this control plane at `address`. `make_journal` returns the unopened journal for the control plane
+        Clients reach this control plane at `address`. `make_journal` returns the unopened journal for a control plane
         at an address. `on_change` is called whenever this control plane starts or stops leading.
         """
         self._address = address
@@ -110,31 +109,26 @@ class Node:
         self._on_change = on_change
 
     async def _tell(self) -> None:
-        """Notify the waiters of a change."""
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
         await self._on_change()
 
     @property
     def is_ready(self) -> bool:
-        """Whether this control plane leads, or has replayed the leader's appends, so that it could take over at
-        once.
-        """
+        """Whether this control plane leads, or has replayed the leader's appends and could take over at once."""
         return self.runtime is not None or (self._has_caught_up and self._leader is not None)
 
     @property
     def leader(self) -> str:
-        """The address at which the leader serves, as far as this control plane knows; empty if there is no leader."""
+        """The address at which the leader serves, as far as this control plane knows, or "" if there is no leader."""
         if self.runtime is not None:
             return self._address
         if self._leader is None or self._leader.address == self._address:
-            return ""  # the journal may still name this control plane, which no longer leads
+            return ""  # the journal may still name this control plane, although it no longer leads
         return self._leader.address
 
     def status(self, standby: Standby | None = None) -> ControlPlaneStatus:
-        """Return the status of all control planes that this one knows. `standby` is the caller, if the caller is a
-        standby.
-        """
+        """Return the status of all control planes known to this one. `standby` is the caller, if it is a standby."""
         if self.runtime is None:
             return self._status_of_standby()
         now = self._clock.passed_ms()
@@ -176,9 +170,8 @@ class Node:
     async def run(self) -> None:
         """Follow and lead until cancelled.
 
-        Raises JournalForeign, JournalCorrupt or JournalRefused if an operator has to change something first. At the
-        start, any denial counts as lasting. Later, a denial counts as lasting only after five minutes without access to
-        the journal.
+        Raises JournalForeign, JournalCorrupt or JournalRefused if only an operator can help. A journal that denies
+        access is given up at once when the control plane starts, and later only after five minutes of denials.
         """
         while True:
             async with self._outliving_errors():
@@ -187,7 +180,7 @@ class Node:
 
     @asynccontextmanager
     async def _outliving_errors(self) -> AsyncIterator[None]:
-        """Run the body, and log a journal error that may be temporary. The same error is logged only once in a row."""
+        """Run the body, and log a journal error that may be temporary, unless it is the same as the last one."""
         try:
             yield
         except _LASTING:
@@ -200,7 +193,7 @@ class Node:
                 _log.warning("%s; trying again", error)
 
     def _is_refused_for_good(self) -> bool:
-        """Record a denial by the journal, and return whether further attempts are useless."""
+        """Note that the journal has denied access, and return whether further attempts are useless."""
         if not self._is_checked:
             return True
         now = self._clock.passed_ms()
@@ -209,7 +202,7 @@ class Node:
         return now - self._refused_since >= _REFUSED_MS
 
     async def close(self) -> None:
-        """Stop leading, if this control plane leads, so that a standby takes over at once. `run` must have ended."""
+        """Stop leading, so that a standby can take over at once. `run` must have ended."""
         runtime, self.runtime = self.runtime, None
         self.is_closed = True
         await self._tell()
@@ -233,7 +226,7 @@ class Node:
     async def _follow(self, journal: SharedJournal) -> None:
         """Replay what the leader appends until there is no leader.
 
-        The leader is watched in a separate task, since a renewal that is seen late counts as late.
+        A separate task watches the leader, since a delay in observing a renewal would extend the leader's lease.
         """
         self._replica = Replica()
         self._has_caught_up = False
@@ -245,7 +238,7 @@ class Node:
             await asyncio.gather(replaying, return_exceptions=True)
 
     async def _watch(self, journal: SharedJournal, replaying: "asyncio.Task[None]") -> None:
-        """Watch the leader until there is none, and the existing records have been replayed once."""
+        """Watch the leader until there is none, and all existing records have been replayed."""
         is_told = False
         async with _opened(journal) as reader:
             while True:
@@ -279,7 +272,7 @@ class Node:
             await self._tell()
 
     def _lease_left(self, journal: SharedJournal) -> float:
-        """Return how many more seconds the leader's lease lasts, as of the last check."""
+        """Return the remaining seconds of the leader's lease, as of the last check."""
         return 0.0 if self._leader is None else journal.lease - self._leader.silent
 
     async def _replay_forever(self, journal: SharedJournal) -> None:
@@ -327,7 +320,7 @@ class Node:
         self._refused_since = None
         self.epoch = runtime.epoch
         try:
-            # The renewals end first, so that a released lease is not renewed.
+            # The renewals are stopped first, so that a released lease is not renewed.
             async with self._renewing(journal, tenure, fail):
                 self._leader = self._told = None
                 self._standbys.clear()
@@ -356,8 +349,8 @@ class Node:
         except JournalCorrupt as error:
             if not replica.position or self._is_reread:
                 raise
-            # A database that has failed over may have lost records that this standby had read. The rest is read again,
-            # once.
+            # A database may have lost records in a failover that this standby had already read. Everything is read
+            # again, once.
             self._is_reread = True
             raise JournalError(str(error)) from error
         self._is_reread = False
@@ -367,7 +360,7 @@ class Node:
     async def _renewing(
         self, journal: SharedJournal, tenure: LeasedTenure, fail: Callable[[BaseException], None]
     ) -> AsyncIterator[None]:
-        """Run the body while the lease is renewed, and call `fail` once a renewal fails."""
+        """Renew the lease while the body runs, and call `fail` if a renewal fails."""
 
         def note(ended: "asyncio.Future[None]") -> None:
             if not ended.cancelled() and (error := ended.exception()) is not None:

@@ -1,10 +1,10 @@
-"""The rights of a job: a session that is neither an agent's nor a control plane's.
+"""The rights of jobs, whose sessions belong to neither an agent nor a control plane.
 
-Jobs are compaction, exports, Spark's source and sink, verify, explain and the console. Jobs may use a verb if its row
-declares the rights that it needs. Jobs get nothing that would let them act as an agent or as a user: neither the
-agents' secret, nor credentials or delegation tokens, nor verbs that administer the cluster or serve clients. If the
-control plane has an authorizer, ACLs decide about topics, and replies omit what a job may not describe. Without one, a
-job may change any record.
+Jobs are compaction, exports, Spark's source and sink, verify, explain and the console. A job may use a verb whose row
+declares the necessary rights. It can obtain nothing with which it could act as an agent or a user: neither the agents'
+secret, nor credentials or delegation tokens, nor verbs that administer the cluster or serve clients. If the control
+plane has an authorizer, ACLs control access to topics, and replies omit what a job may not describe. Otherwise, a job
+may change any record.
 """
 
 from collections.abc import Sequence
@@ -32,19 +32,18 @@ from lacuna.controlplane.v1.log_pb2 import CommitSegment
 
 
 class Job(NamedTuple):
-    """The identity of a session: the subject of its certificate, and its address."""
+    """The identity of a job's session: the subject of its certificate, and its address."""
 
     subject: str
     host: str
 
     @property
     def principal(self) -> str:
-        """The session's principal, as ACLs name it."""
         return str(Principal(USER, self.subject))
 
 
 def refusals(commands: Sequence[Command]) -> list[Reply]:
-    """Return the replies to the commands that jobs may not send."""
+    """Return rejections of those commands that jobs may not send."""
     return [
         Reply(
             command_id=command.command_id,
@@ -65,9 +64,9 @@ def _rule(verb: str | None) -> Rule | None:
 
 
 def _names_no_transaction(command: CommitSegment) -> bool:
-    """Return whether a batch of a transaction names no transactional id, so that no right would apply to it."""
+    """Whether a batch of a transaction lacks a transactional id, in which case no right would apply to it."""
     if len(command.batches) % COMMITTED_BATCH.size:
-        return False  # it is malformed, and refused as such
+        return False  # the commit is malformed, and rejected as such
     return any(
         flags & FLAG_TRANSACTIONAL and not flags >> TRANSACTIONAL_ID_SHIFT
         for *_, flags in COMMITTED_BATCH.iter_unpack(command.batches)
@@ -75,7 +74,7 @@ def _names_no_transaction(command: CommitSegment) -> bool:
 
 
 class JobRights(PrincipalRights):
-    """The rights of one session, by the ACLs at the time of the request."""
+    """The rights of one job's session, by the ACLs at the time of each request."""
 
     def __init__(self, state: State, authorizer: Authorizer, audit: Audit, job: Job) -> None:
         principal = Principal(USER, job.subject)
@@ -85,7 +84,7 @@ class JobRights(PrincipalRights):
         self._told: set[bytes] = set()
 
     def failure(self, command: Command) -> Failure | None:
-        """Return why a command is rejected, or None if it is allowed."""
+        """Return the reason why a command is rejected, or None if it is allowed."""
         if failure := super().failure(command):
             return failure
         if command.HasField("commit_segment") and _names_no_transaction(command.commit_segment):
@@ -122,7 +121,7 @@ class JobRights(PrincipalRights):
         return told
 
     def _concerns(self, delta: ClusterDelta) -> bool:
-        """Return whether ACLs that affect this job's view have changed."""
+        """Whether ACLs that affect the job's view have changed."""
         changed = [*delta.security.added_acls, *delta.security.removed_acls]
         if not changed or delta.is_snapshot:
             return False

@@ -1,10 +1,10 @@
 """The single writer: decides commands, replays and journals their records, and replies once they are durable (S2).
 
-The state is ahead of the journal, so that a command sees the effects of the one before it. Every reply and delta has
-the journal position that it depends on, and is held until the journal is durable up to that position. One queue holds
-them all, so they are delivered in the order of the decisions. A failed append stops the control plane, because the
-state in memory may then never become durable. A leader that holds a lease also holds answers without records until the
-journal proves that it led when it decided them.
+The state is ahead of the journal, so that each command sees the effects of the previous one. Every reply and delta is
+held until the journal is durable up to the position that it depends on. They are all in one queue, and are therefore
+delivered in the order of the decisions. A failed append stops the control plane, because the state in memory may then
+never become durable. If the leader holds a lease, answers without records are also held until the journal proves that
+it was leading when it decided them.
 """
 
 import asyncio
@@ -48,48 +48,47 @@ from lacuna.controlplane.v1.log_pb2 import CommitSegment, PartitionDelta, ReadHo
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How long one iteration of the event loop decides commands and shows partitions to watchers. The rest waits for the
-#: next iteration, so that the lease is renewed and connections are read in between.
+#: How long one iteration of the event loop decides commands and shows partitions to sessions. The rest is left for the
+#: next iteration, so that connections are read in between.
 _SLICE_MS = 50
-#: A step of this length is logged. The shortest lease is three times as long.
+#: A step that takes this long is logged. The shortest lease is three times as long.
 _LONG_STEP_MS = 500
-#: How late a tick may be. If it is later, the process was stopped, and could not receive anything from clients.
+#: A tick may be late by this much. If it is later, the process was stopped and could not receive anything from clients.
 _LATE_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSettings:
-    """Bounds and intervals of a runtime.
+    """Limits and intervals of a runtime. Raises SettingsError.
 
-    Commands wait in the backlog while `max_held` or more deliveries are held, or `max_held_bytes` of records are not
-    yet being written. `max_backlog` is the maximum number of commands in the backlog, and `max_subscriptions` the
-    maximum number of partitions that one session watches. Raises SettingsError.
+    Commands wait in the backlog, which has room for `max_backlog` of them, while `max_held` deliveries are held, or
+    `max_held_bytes` of records are waiting for an append. One session may watch `max_subscriptions` partitions.
     """
 
     snapshot_records: int = setting(
         "metadata.log.max.records.between.snapshots",
         50_000,
-        "How many journal records may follow a snapshot of the metadata before the next snapshot is made.",
+        "The number of journal records after which the next snapshot of the metadata is made.",
         least=1,
     )
     snapshot_bytes: int = setting(
         "metadata.log.max.record.bytes.between.snapshots",
         64 * MEBIBYTE,
-        "How many journal bytes may follow a snapshot of the metadata before the next snapshot is made.",
+        "The number of journal bytes after which the next snapshot of the metadata is made.",
         least=1,
     )
     hot_bytes_per_second: int = setting(
         "hot.bytes.per.second",
         HOT_BYTES_PER_SECOND,
-        "How many bytes of hot segments the journal accepts per second. A burst may use the allowance of four "
-        "seconds at once. Agents write all further segments to the bucket.",
+        "How many bytes of hot segments the journal accepts per second. A burst may use four seconds' allowance at "
+        "once. Agents write any further segments to the bucket.",
         least=1,
     )
     max_hot_bytes: int = setting(
         "hot.max.bytes",
         MAX_HOT_BYTES,
         "The maximum number of bytes of hot segments that the journal keeps until merging has moved them to the "
-        "bucket. Agents write all further segments to the bucket.",
+        "bucket. Agents write any further segments to the bucket.",
     )
     tick_interval_ms: int = 250
     max_held: int = 50_000
@@ -103,10 +102,8 @@ class RuntimeSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeLoad:
-    """The fill levels of a runtime's queues, and the journal's position. `pending_*` count what is not being written
-    yet.
-
-    `longest_step_ms` is how long the longest decision so far has taken, for a command or a tick.
+    """The fill levels of a runtime's queues, and the journal's position. `pending_*` refer to records whose append has
+    not begun. `longest_step_ms` is the duration of the longest decision so far, for a command or a tick.
     """
 
     sessions: int
@@ -124,11 +121,11 @@ class RuntimeLoad:
 class Runtime:
     """One running control plane. Call `start` first, and use the runtime only in the event loop of that call.
 
-    `on_fatal` is called once with the error if the runtime has to stop; it cannot be restarted. `prepare` is called
-    with the state before the first command is decided. `replica` holds what was already replayed from the journal.
-    Nothing is decided once `tenure` no longer holds, since another control plane may have taken over. `confirm` is
-    `SharedJournal.confirm` for a journal that others can take over, and None for any other journal. A snapshot is also
-    made after `snapshot_appends` appends. `authorizer` says whether ACLs restrict jobs.
+    `on_fatal` receives the error if the runtime has to stop, after which it cannot be restarted. `prepare` is called
+    with the state before the first decision. `replica` is the state that has already been replayed. Nothing is decided
+    once `tenure` has ended, since a different control plane may have taken over. `confirm` is `SharedJournal.confirm`
+    if the journal is shared, and otherwise None. A snapshot is due, among other times, after `snapshot_appends`
+    appends. `authorizer` determines whether ACLs restrict jobs.
     """
 
     def __init__(
@@ -157,7 +154,7 @@ class Runtime:
         self._tenure = tenure
         self._is_shared = confirm is not None
         self._authorizer_settings = authorizer or AuthorizerSettings()
-        #: None if jobs may use their verbs on every topic.
+        #: None if jobs may use their verbs on all topics.
         self._authorizer: Authorizer | None = None
         self._audit: Audit | None = None
         self._state = State()
@@ -181,11 +178,11 @@ class Runtime:
         self._backlog: deque[tuple[RuntimeSession, Command]] = deque()
         self._room = asyncio.Event()
         self._room.set()
-        #: Partitions that sessions have not been shown yet.
+        #: Partitions that have not been shown to the sessions yet.
         self._unshown: deque[tuple[RuntimeSession, PartitionKey]] = deque()
         self._slice_began_ms: float | None = None
         self._longest_step_ms = 0.0
-        #: CPU seconds of the event loop's thread after the last tick.
+        #: The event loop thread's CPU time in seconds, as of the last tick.
         self._cpu_ticked = 0.0
         #: The time of the last tick, or of the start.
         self._ticked_ms = 0
@@ -200,9 +197,8 @@ class Runtime:
         self._timer: asyncio.Task[None] | None = None
 
     async def start(self, cluster_id: str | None = None) -> None:
-        """Open and replay the journal, and begin to serve.
-
-        `cluster_id` is the id that the journal should have; None accepts any. Raises JournalError.
+        """Open and replay the journal, and begin serving. `cluster_id` is the expected id; None accepts any. Raises
+        JournalError.
         """
         opened = await self._journal.open(cluster_id)
         self.cluster_id = opened.cluster_id
@@ -227,7 +223,7 @@ class Runtime:
         self._snapshots.make_if_due(self._appender.durable)
 
     async def _recover(self, opened: OpenedJournal) -> None:
-        """Rebuild the state at the journal's end. Raises JournalCorrupt and JournalForeign."""
+        """Restore the state at the journal's end. Raises JournalCorrupt and JournalForeign."""
         replica = self._replica
         await replica.catch_up(self._journal)
         replica.check(opened)
@@ -243,7 +239,7 @@ class Runtime:
         self._snapshots.count(replica.records, replica.bytes, replica.appends)
 
     async def close(self) -> None:
-        """Stop after writing and answering everything decided. Later commands fail. Closing again does nothing."""
+        """Write and answer everything already decided, then stop. Later commands fail. Closing again has no effect."""
         self._is_closing = True
         self._appender.hurry()
         for task in (self._timer, *self._hot_reads):
@@ -259,36 +255,30 @@ class Runtime:
         await self._journal.close()
 
     def give_up(self, error: JournalError) -> None:
-        """Stop as after a failed append."""
+        """Stop the runtime in the same way as after a failed append."""
         self._fail(error)
 
     async def abort(self, reason: str = "the control plane was killed") -> None:
-        """Stop at once, as in a crash: unanswered commands are never answered."""
+        """Stop at once, as in a crash, so that unanswered commands are never answered."""
         if self._stopped is None:
             self._end(ControlPlaneUnavailable(reason))
         await self.close()
 
     @property
     def epoch(self) -> int:
-        """The fencing token that the journal gave to this control plane at `start`. It is higher than those of all
-        earlier leaders.
-        """
+        """The fencing token that the journal issued at `start`, higher than that of every earlier leader."""
         return self._fencing_token
 
     @property
     def durable_position(self) -> int:
-        """The position of the last durable record."""
         return self._appender.durable
 
     @property
     def state(self) -> State:
-        """The current state, which is ahead of the journal. Only read it, and only within one step of the event
-        loop.
-        """
+        """The current state, ahead of the journal. It is read-only, and valid within one step of the event loop."""
         return self._state
 
     def now_ms(self) -> int:
-        """Return the control plane's time."""
         return self._time.now_ms()
 
     @property
@@ -297,7 +287,6 @@ class Runtime:
         return self._time
 
     def load(self) -> RuntimeLoad:
-        """Return the fill levels of the queues."""
         return RuntimeLoad(
             sessions=len(self._sessions),
             subscriptions=sum(map(len, self._watchers.values())),
@@ -312,24 +301,24 @@ class Runtime:
         )
 
     def serialized_state(self) -> bytes:
-        """Return the durable state as a snapshot would hold it now, with all parts joined."""
+        """Return the durable state as a snapshot would contain it now, with all parts joined."""
         return machine.snapshot(self._state)
 
     @property
     def held_count(self) -> int:
-        """The number of deliveries that wait for the disk, each with the replies and deltas of one decision for one
+        """The number of deliveries that wait for the journal. Each contains one decision's replies and deltas for one
         session.
         """
         return len(self._held)
 
     async def room(self) -> None:
-        """Wait until the backlog is empty. The service waits here before it passes on another request."""
+        """Wait until the backlog is empty. The service does this before it passes on the next request."""
         await self._room.wait()
 
     # Sessions
 
     def open_session(self, receiver: Receiver, *, job: Job | None = None) -> RuntimeSession:
-        """Open a session of an agent, a control plane, or a job; a job receives no secrets."""
+        """Open a session of an agent or control plane or, if `job` is given, of a job, which receives no secrets."""
         self._check_running()
         self._last_session += 1
         rights = None if job is None else self._rights_of(job)
@@ -369,9 +358,9 @@ class Runtime:
         session.parked.clear()
 
     def subscribe(self, session: RuntimeSession, keys: Sequence[PartitionKey]) -> None:
-        """Deliver a snapshot of each partition, then its deltas.
+        """Deliver a snapshot of each partition, followed by its deltas.
 
-        Raises ControlPlaneUnavailable if the runtime has stopped, or if the session watches too many partitions.
+        Raises ControlPlaneUnavailable if the runtime has stopped, or the session would watch too many partitions.
         """
         self._check_running()
         new = set(keys) - session.keys - session.unshown
@@ -385,7 +374,7 @@ class Runtime:
         self._show()
 
     def _show(self) -> None:
-        """Send sessions the partitions that they wait for, while time remains."""
+        """Send sessions the partitions that they have subscribed to, as long as there is time."""
         while self._unshown and self._has_time():
             session, key = self._unshown.popleft()
             delta = self._next_shown(session, key)
@@ -401,7 +390,7 @@ class Runtime:
             self._go_on_soon()
 
     def _next_shown(self, session: RuntimeSession, key: PartitionKey) -> PartitionDelta | None:
-        """Return the next part of a partition to send to a session, or None if the session has all of it."""
+        """Return the next part of a partition for a session, or None if the session already has all of it."""
         below = session.older.pop(key, 0)
         if key in session.unshown:
             session.unshown.remove(key)
@@ -410,7 +399,7 @@ class Runtime:
         return partition.older_delta(below) if below and partition is not None else None
 
     def _shown(self, session: RuntimeSession, key: PartitionKey) -> PartitionDelta:
-        """Subscribe a session to a partition. Return the first part of it to send."""
+        """Subscribe a session to a partition, and return the first part to send."""
         if session.rights is not None and (why := session.rights.refusal(key[0])):
             self.unsubscribe(session, (key,))
             return _refused(key, why)
@@ -436,23 +425,20 @@ class Runtime:
     # Commands
 
     def submit(self, session: RuntimeSession, commands: Sequence[Command]) -> None:
-        """Accept commands in order. Decide them at once, unless too much waits for the disk or decisions have taken too
-        long.
-
-        Raises ControlPlaneUnavailable if the runtime has stopped or the backlog is full.
+        """Accept commands, and decide them in order: at once, unless too many deliveries are held or decisions have
+        taken too long. Raises ControlPlaneUnavailable if the runtime has stopped or the backlog is full.
         """
         self._check_running()
         if self._backlog or self._is_full():
             if len(self._backlog) + len(commands) > self._settings.max_backlog:
                 raise ControlPlaneUnavailable(
-                    f"{len(self._backlog)} commands are waiting already: wait for some replies first"
+                    f"{len(self._backlog)} commands are already waiting: wait for some replies first"
                 )
             self._wait(session, commands)
             return
         self._take(session, commands)
 
     def _wait(self, session: RuntimeSession, commands: Iterable[Command]) -> None:
-        """Queue commands behind those that already wait."""
         self._backlog.extend((session, command) for command in commands)
         if self._backlog:
             self._room.clear()
@@ -467,7 +453,7 @@ class Runtime:
         self._appender.append_soon()
 
     def _try(self, session: RuntimeSession, command: Command) -> None:
-        """Decide a command if this control plane leads. Stop the runtime if deciding fails."""
+        """Decide a command if this control plane leads. If that fails, stop the runtime."""
         if not self._leads():
             return
         began_ms = self._clock.passed_ms()
@@ -478,11 +464,11 @@ class Runtime:
         self._note_step(began_ms, command.WhichOneof("verb") or "")
 
     def _note_step(self, began_ms: float, what: str) -> None:
-        """Record the length of a step, and log the step if it held up other work."""
+        """Record the duration of a step, and log it if the step held up other work."""
         took_ms = self._clock.passed_ms() - began_ms
         self._longest_step_ms = max(self._longest_step_ms, took_ms)
         if took_ms > _LONG_STEP_MS:
-            # Since the last tick, a fraction of a second ago: no command needs to read the CPU's time for this.
+            # Measured since the last tick, a fraction of a second ago, so that no command has to read the CPU time.
             cpu_ms = (time.thread_time() - self._cpu_ticked) * 1000
             _log.warning(
                 "%s took %d ms, during which nothing else was decided; %s",
@@ -494,7 +480,7 @@ class Runtime:
             )
 
     def _has_time(self) -> bool:
-        """Whether this iteration of the event loop still has time for decisions."""
+        """Whether there is time for more decisions in this iteration of the event loop."""
         now_ms = self._clock.passed_ms()
         if self._slice_began_ms is None:
             self._slice_began_ms = now_ms
@@ -505,7 +491,7 @@ class Runtime:
         self._slice_began_ms = None
 
     def _go_on_soon(self) -> None:
-        """Continue the remaining work in the next iteration of the event loop."""
+        """Continue with the remaining work in the next iteration of the event loop."""
         if self._going_on is None:
             self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
 
@@ -516,7 +502,7 @@ class Runtime:
             self._drain_backlog()
 
     def tick(self) -> None:
-        """Expire everything that is overdue now. Raises ControlPlaneUnavailable if the runtime has stopped."""
+        """Expire everything that is overdue. Raises ControlPlaneUnavailable if the runtime has stopped."""
         self._check_running()
         self._step("a tick", machine.tick)
         if not self._time.is_doubtful:
@@ -529,7 +515,7 @@ class Runtime:
             self._state.hot_intake.kept_bytes = self._hot.kept_bytes
 
     def expect_jump(self, by_ms: int) -> None:
-        """Do not treat a jump as a pause of the process, since a test has moved the clock forwards by `by_ms`."""
+        """Do not mistake it for a pause of the process that a test moves the clock forwards by `by_ms`."""
         self._ticked_ms += by_ms
 
     def _step(self, what: str, decide: Callable[[State, Context], Decision]) -> None:
@@ -546,10 +532,10 @@ class Runtime:
         self._appender.append_soon()
 
     async def _tick_forever(self) -> None:
-        """Tick in each interval.
+        """Tick at regular intervals.
 
-        The first tick after a pause of the process is skipped, so that messages that arrived in the meantime are
-        decided before anything counts as overdue.
+        The first tick after a pause of the process is skipped, so that messages that have arrived meanwhile are decided
+        before anything counts as overdue.
         """
         has_paused = False
         while True:
@@ -561,13 +547,14 @@ class Runtime:
                 self.tick()
 
     def _note_pause(self) -> bool:
-        """Return whether the process was stopped since the last tick; if so, leases and sessions last longer.
+        """Return whether the process was stopped since the last tick and, if so, extend leases and sessions
+        accordingly.
 
-        In that time, the machine slept, or the process was starved or suspended. Renewals and heartbeats still wait in
-        the sockets.
+        The machine may have slept, or the process may have been suspended or starved of CPU time. Renewals and
+        heartbeats are then still waiting in the sockets.
         """
         passed_ms = self._context(0).now_ms - self._ticked_ms
-        # In one interval of real time, two may pass (`SteadyTime`).
+        # The time may advance by two intervals during one interval of real time (`SteadyTime`).
         paused_ms = passed_ms - 2 * self._settings.tick_interval_ms
         if paused_ms <= _LATE_MS:
             return False
@@ -609,10 +596,7 @@ class Runtime:
         self._apply(decision, command, session, reply, proof)
 
     async def _read_hot(self, token: int, command: ReadHot) -> None:
-        """Answer a parked command with the bytes of hot segments.
-
-        The answer depends only on what is durable, so it is not held until the journal has the latest decisions.
-        """
+        # The answer depends only on durable bytes, so it does not wait for the latest decisions to become durable.
         reply = await self._hot.read(command)
         session = self._parked.pop(token, None)
         if self._stopped is not None or session is None or session.is_closed:
@@ -624,7 +608,7 @@ class Runtime:
             self._fail(error)
 
     def _hear(self, command: Command, reply: Reply | None) -> None:
-        """Record the clocks that an agent with a lease reports: its own, and that of the store."""
+        """Record what an agent with a lease reports about its own clock and the store's."""
         told: RegisterAgent | AgentReport
         if command.HasField("register_agent") and reply is not None:
             node_id, told = reply.agent_registered.node_id, command.register_agent
@@ -649,7 +633,7 @@ class Runtime:
     ) -> None:
         """Replay a decision, queue its records, and hold its replies and deltas for their sessions.
 
-        `command` is the decided command, or None if there was none, as for a tick. `reply` waits for `proof`.
+        `command` is the decided command, or None, for example for a tick. `reply` waits for `proof`.
         """
         is_told = _log.isEnabledFor(logging.INFO)
         for record in decision.records:
@@ -675,7 +659,7 @@ class Runtime:
             self._hold(held.values())
 
     def _add_hot(self, commit: CommitSegment) -> None:
-        """Have the journal keep the bytes of a hot segment, unless its commit was refused or left no extent."""
+        """Have the journal keep the bytes of a hot segment, unless its commit was rejected or left no extent."""
         segments, key = self._state.segments, (commit.segment.lease_id, commit.segment.sequence)
         if key in segments and key not in segments.replaced:
             self._hot.add(commit)
@@ -698,7 +682,7 @@ class Runtime:
                 self._held_for(held, session).partitions.append(delta)
 
     def _look_again(self, session: RuntimeSession, held: dict[RuntimeSession, Held]) -> None:
-        """End the subscriptions of a job that ACLs no longer allow."""
+        """End those subscriptions of a job that ACLs no longer allow."""
         assert session.rights is not None
         watched = {topic_id for topic_id, _ in session.keys}
         refused = {each: why for each in watched if (why := session.rights.refusal(each))}
@@ -715,7 +699,7 @@ class Runtime:
     # Deliveries
 
     def _appended(self, records: int, size: int) -> None:
-        """Deliver what has become durable, and decide the commands that waited for room."""
+        """Deliver what has become durable, and decide commands from the backlog."""
         self._snapshots.count(records, size, 1 if records else 0)
         self._release()
         self._drain_backlog()
@@ -727,9 +711,9 @@ class Runtime:
             self._release()
 
     def _release(self) -> None:
-        """Deliver, in order, what has become durable.
+        """Deliver what has become durable, in order.
 
-        Receivers can call back into the runtime, so a nested call during a delivery does nothing.
+        A receiver may call back into the runtime, so nested calls do nothing.
         """
         if self._is_releasing:
             return
@@ -773,8 +757,8 @@ class Runtime:
     def _leads(self) -> bool:
         """Whether commands may be decided. If the tenure has ended, stop the runtime.
 
-        This is checked when a command is decided. The reply to a command decided in time stays correct, however late it
-        is sent.
+        Checking at the time of the decision is enough, since the reply to a timely decision remains correct however
+        late it is sent.
         """
         has_ended = self._tenure is not None and not self._tenure.holds()
         if self._stopped is None and has_ended:
@@ -793,10 +777,10 @@ class Runtime:
             raise ControlPlaneUnavailable("the control plane is stopping")
 
     def _fail(self, error: BaseException) -> None:
-        """Stop the runtime and notify the process, since replies given now might not become durable."""
+        """Stop the runtime and notify the process, since the effects of later replies might not become durable."""
         if self._stopped is not None:
             return
-        # The caller reports errors of a journal, and whether they end the process.
+        # The caller reports errors of the journal, and decides whether they end the process.
         if not isinstance(error, JournalError):
             _log.critical("the control plane stops; please report it", exc_info=error)
         self._end(ControlPlaneUnavailable(f"the control plane has stopped: {error}"))
@@ -831,7 +815,6 @@ class Runtime:
 
 
 def _refused(key: PartitionKey, why: str) -> PartitionDelta:
-    """Return the delta for a partition that a session may not read."""
     delta = deleted_delta(key)
     delta.refusal = why
     return delta

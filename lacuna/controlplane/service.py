@@ -1,8 +1,8 @@
-"""The control plane as a separate process: a gRPC service around the runtime.
+"""The control plane as a process of its own: a gRPC service around the runtime.
 
-Each client keeps one Session stream with the control plane, and has a session on it while the control plane leads. In
-the standard health service, the service "" serves as long as the process runs, `ready` once the control plane leads or
-could take over, and `controlplane.v1.ControlPlane` while it leads. The control plane listens on TCP or a Unix socket.
+Each client keeps one Session stream open, on which it has a session while the control plane leads. In the standard
+health service, the service "" is serving while the process runs, `ready` while the control plane leads or could take
+over, and `controlplane.v1.ControlPlane` while it leads. The control plane listens on TCP or a Unix socket.
 """
 
 import asyncio
@@ -53,8 +53,9 @@ _SERVICE: Final = DESCRIPTOR.services_by_name["ControlPlane"].full_name
 class ServiceSettings:
     """Settings of the service and its runtime.
 
-    A session ends if more than `max_outbox` deltas and replies wait for it. At a clean stop, streams may continue for
-    `stop_grace` seconds. `tls` applies to TCP addresses. `authorizer` says whether ACLs restrict jobs.
+    A session ends if more than `max_outbox` deltas and replies are waiting for it. When the service stops cleanly,
+    streams may continue for `stop_grace` seconds. `tls` applies to TCP addresses. `authorizer` determines whether ACLs
+    restrict jobs.
     """
 
     runtime: RuntimeSettings = field(default_factory=RuntimeSettings)
@@ -65,8 +66,8 @@ class ServiceSettings:
 
 
 class LoneControlPlane:
-    """A control plane that is alone on its journal, and therefore leads. `journal_path` is "" if the journal is not in
-    a file.
+    """A control plane that has its journal to itself, and so always leads. `journal_path` is "" if the journal is not a
+    file.
     """
 
     def __init__(self, runtime: Runtime, journal_path: str = "") -> None:
@@ -97,7 +98,7 @@ class LoneControlPlane:
 
 
 def _disk_of(path: str) -> tuple[int, int]:
-    """Return the size of a file's disk and its free space, both in bytes, or zeros if they are not known."""
+    """Return the size and free space of the disk that a file is on, in bytes, or zeros if unknown."""
     try:
         usage = shutil.disk_usage(os.path.dirname(path))
     except OSError:
@@ -118,10 +119,10 @@ class Server:
         self.address = ""
 
     async def start(self, address: str, *, on_demand: bool = False) -> None:
-        """Listen on `host:port` (0 for any free port) or `unix:path`.
+        """Listen on `host:port` (port 0 for any free one) or `unix:path`.
 
-        With `on_demand` and a Unix socket, the first connection loads gRPC. Raises OSError if the address cannot be
-        used, and UserError if TLS is configured without a certificate.
+        With `on_demand`, gRPC is loaded only when a client first connects to a Unix socket. Raises OSError if the
+        address cannot be used, and UserError if TLS is configured without a certificate.
         """
         self._warn_of(address)
         try:
@@ -132,7 +133,7 @@ class Server:
             else:
                 self.address = await self._open(address)
         except OSError as error:
-            # asyncio's own text repeats the address; the error of an unknown name has a negative number
+            # asyncio's own text would repeat the address; the error for an unknown name has a negative number
             is_plain = error.errno is not None and error.errno > 0
             reason = os.strerror(error.errno) if is_plain and error.errno else str(error)
             raise OSError(f"cannot listen on {address}: {reason}") from error
@@ -153,7 +154,7 @@ class Server:
         await self._open(f"unix:{path}")
 
     def _warn_of(self, address: str) -> None:
-        """Warn if others can connect without authentication."""
+        """Log a warning if clients on other machines can connect without authentication."""
         if address.startswith("unix:") or is_loopback(address.rpartition(":")[0]):
             return
         if self._tls is None or not self._tls.asks_for_certificates:
@@ -167,15 +168,15 @@ class Server:
             )
 
     def _job_of(self, call: Call) -> Job | None:
-        """Return the calling job, or None for an agent or control plane. Without certificates, every caller counts as
-        an agent.
+        """Return the calling job, or None for an agent or control plane. Without certificates, every caller is taken
+        for an agent.
         """
         if self._tls is None or self.address.startswith("unix:"):
             return None
         return None if self._tls.is_cluster(call.subject) else Job(call.subject, call.host)
 
     async def show_state(self) -> None:
-        """Report to health checks whether the control plane is ready, and whether it leads now."""
+        """Report to health checks whether the control plane is ready, and whether it leads."""
         self._health.set(_READY, is_serving=self._served.is_ready)
         self._health.set(_SERVICE, is_serving=self._served.runtime is not None)
 
@@ -208,13 +209,12 @@ class Server:
 
 
 async def _requests(call: Call) -> AsyncIterator[SessionRequest]:
-    """Yield what the client sends until it ends the session."""
     while (message := await call.read()) is not None:
         yield SessionRequest.FromString(message)
 
 
 class RunningControlPlane:
-    """A control plane that `serve` started."""
+    """A control plane started by `serve`."""
 
     def __init__(
         self,
@@ -232,7 +232,6 @@ class RunningControlPlane:
 
     @property
     def address(self) -> str:
-        """The address that clients connect to."""
         return self._server.address
 
     async def ready(self) -> None:
@@ -240,11 +239,11 @@ class RunningControlPlane:
 
     @property
     def is_ready(self) -> bool:
-        """Whether this control plane leads."""
+        """Always true, since this control plane leads."""
         return True
 
     async def failed(self) -> None:
-        """Wait until the control plane fails, and raise the error; the process should end then."""
+        """Wait until the control plane fails, and raise the error. The process should then end."""
         await asyncio.shield(self._failed)
 
     async def close(self) -> None:
@@ -261,7 +260,7 @@ class RunningControlPlane:
 
 
 async def _watch_files(journal: SqliteJournal, runtime: Runtime) -> None:
-    """Stop the control plane once its journal is no longer the one in its folder, even if no requests arrive."""
+    """Stop the control plane if its journal file is replaced or deleted, even while no requests arrive."""
     while True:
         await asyncio.sleep(_WATCH_SECONDS)
         try:
@@ -283,11 +282,11 @@ async def serve(
     prepare: Callable[[State], None] = lambda _: None,
     on_demand: bool = False,
 ) -> RunningControlPlane:
-    """Run a control plane with an SQLite journal at `journal_path`, listening on `address`.
+    """Run a control plane that listens on `address`, with an SQLite journal at `journal_path`.
 
-    `cluster_id` is the id that the journal should have; None accepts any, and gives a new journal a new id. `pace` is
-    passed to the journal. `prepare` is called with the state before the first command is decided. `on_demand` is passed
-    to `Server.start`. Raises JournalError and OSError.
+    `cluster_id` is the expected id; None accepts any, and a new journal then receives a new one. `pace` applies to the
+    journal. `prepare` is called with the state before the first decision. `on_demand` is that of `Server.start`. Raises
+    JournalError and OSError.
     """
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     failed.add_done_callback(lambda future: future.cancelled() or future.exception())

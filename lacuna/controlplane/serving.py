@@ -1,4 +1,4 @@
-"""Serves one Session stream, independent of the transport."""
+"""Serves a Session stream, regardless of the transport."""
 
 import asyncio
 from collections import deque
@@ -33,7 +33,7 @@ MOST_TOLD: Final = 500
 
 
 class ServedControlPlane(Protocol):
-    """The control plane that a process serves: alone on its journal, or one of several."""
+    """The control plane in a process, which may have a journal to itself or share it with others."""
 
     @property
     def runtime(self) -> Runtime | None:
@@ -42,7 +42,7 @@ class ServedControlPlane(Protocol):
 
     @property
     def leader(self) -> str:
-        """The address at which the leader serves; empty if there is no leader."""
+        """The address at which the leader serves, or "" if there is no leader."""
         ...
 
     @property
@@ -57,13 +57,11 @@ class ServedControlPlane(Protocol):
 
     @property
     def changed(self) -> asyncio.Event:
-        """An event that is set, and replaced by a new one, when one of the properties above has changed."""
+        """An event that is set, and replaced with a new one, when any of the properties above changes."""
         ...
 
     def status(self, standby: Standby | None = None) -> ControlPlaneStatus:
-        """Return the status of all control planes that this one knows. `standby` is the caller, if the caller is a
-        standby.
-        """
+        """Return the status of all control planes known to this one. `standby` is the caller, if it is a standby."""
         ...
 
 
@@ -75,7 +73,7 @@ async def serve_stream(
     *,
     job: Job | None = None,
 ) -> None:
-    """Report the leader until this control plane leads, then serve a session as `serve_session` does."""
+    """Report who leads until this control plane does, then serve a session as `serve_session` does."""
     while (runtime := served.runtime) is None:
         if served.is_closed:
             raise ControlPlaneUnavailable("the control plane was stopped")
@@ -95,11 +93,10 @@ async def serve_session(
     *,
     job: Job | None = None,
 ) -> None:
-    """Serve a session of `runtime` until it ends. Always raises ControlPlaneUnavailable with the reason.
+    """Serve a session of `runtime` until it ends. Always raises ControlPlaneUnavailable, with the reason.
 
-    `job` is the caller, if it is neither an agent nor a control plane (`rights`).
-
-    A session ends if more than `max_outbox` deltas and replies wait for `write`.
+    `job` is the caller, unless that is an agent or a control plane (`rights`). The session ends if more than
+    `max_outbox` deltas and replies are waiting for `write`.
     """
     outbox = _Outbox(max_outbox, runtime.epoch)
     session = runtime.open_session(outbox, job=job)
@@ -122,7 +119,7 @@ async def _beat(outbox: "_Outbox") -> None:
 
 
 def _of_job(job: Job, commands: Sequence[Command]) -> tuple[list[Command], list[Reply]]:
-    """Return the commands that a job may send, always in its own name, and the replies to the others."""
+    """Return the commands that a job may send, attributed to the job, and the replies to the others."""
     refused = refusals(commands)
     ids = {each.command_id for each in refused}
     allowed = [each for each in commands if each.command_id not in ids]
@@ -138,7 +135,7 @@ async def _read(
     outbox: "_Outbox",
     job: Job | None,
 ) -> None:
-    """Pass requests to the session as fast as the runtime decides them."""
+    """Pass requests to the session, as fast as the runtime decides them."""
     is_first = True
     try:
         async for request in requests:
@@ -171,10 +168,10 @@ def _keys(partitions: Sequence[TopicPartition]) -> list[PartitionKey]:
 
 
 class _Outbox:
-    """The next messages of a session's stream, collected while the previous one is being written.
+    """The next messages of a session's stream, collected while the previous message is being sent.
 
-    No items are added to a message that has `MOST_TOLD` of them, so that its reader processes large amounts in small
-    steps.
+    A message that contains `MOST_TOLD` items is not extended any further, so that its reader processes large amounts in
+    small steps.
     """
 
     def __init__(self, max_items: int, epoch: int) -> None:
@@ -213,9 +210,7 @@ class _Outbox:
         self._wake.set()
 
     def beat(self) -> None:
-        """Send an empty message to show that this control plane is alive, since a client looks for another leader after
-        a silence.
-        """
+        """Send an empty message as a sign of life, since clients look for a different leader after a silence."""
         self._wake.set()
 
     def lost(self, error: ControlPlaneUnavailable) -> None:

@@ -1,4 +1,4 @@
-"""The runtime's end of a session, and its deliveries, which are held until they are durable."""
+"""The runtime's end of a session, and the deliveries held until they are durable."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -12,29 +12,25 @@ from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 
 class SessionRuntime(Protocol):
-    """The runtime as its sessions call it."""
+    """The runtime as its sessions use it."""
 
-    def submit(self, session: "RuntimeSession", commands: Sequence[Command]) -> None:
-        """Accept commands, in order."""
-        ...
+    def submit(self, session: "RuntimeSession", commands: Sequence[Command]) -> None: ...
 
     def subscribe(self, session: "RuntimeSession", keys: Sequence[PartitionKey]) -> None:
         """Begin to deliver snapshots and deltas of these partitions."""
         ...
 
-    def unsubscribe(self, session: "RuntimeSession", keys: Sequence[PartitionKey]) -> None:
-        """Stop delivering deltas of these partitions."""
-        ...
+    def unsubscribe(self, session: "RuntimeSession", keys: Sequence[PartitionKey]) -> None: ...
 
     def close_session(self, session: "RuntimeSession") -> None:
-        """End the session, and drop everything that it waits for."""
+        """End the session, including its subscriptions and parked commands."""
         ...
 
 
 class Held:
-    """The replies and deltas of one decision for one session, delivered once the journal is durable up to `position`.
+    """One decision's replies and deltas for one session, held until the journal is durable up to `position`.
 
-    If `proof` is not 0, they also wait for the proof with that number (`Runtime`).
+    If `proof` is not 0, they are also held until the proof with that number has been given (`Runtime`).
     """
 
     __slots__ = ("cluster", "partitions", "position", "proof", "replies", "session")
@@ -73,20 +69,18 @@ class RuntimeSession:
         is_cluster: bool = True,
         rights: JobRights | None = None,
     ) -> None:
-        """`is_cluster` says whether the client is an agent or a control plane. `rights` is None unless ACLs restrict
-        the client.
-        """
+        """`is_cluster` is true for an agent or a control plane. `rights` is None unless ACLs restrict the client."""
         self._runtime = runtime
         self.is_cluster = is_cluster
         self.rights = rights
-        self.number = number  # counted from 1 since the control plane started
+        self.number = number  # counted from 1 since the control plane was started
         self.receiver = receiver
         self.is_closed = False
         self.keys: set[PartitionKey] = set()
         #: Partitions to show as soon as there is time.
         self.unshown: set[PartitionKey] = set()
-        #: Partitions that the session has been shown only in part, each with the offset below which the missing extents
-        #: begin.
+        #: Partitions of which the session has been shown only a part, each with the offset below which the missing
+        #: extents begin.
         self.older: dict[PartitionKey, int] = {}
         #: Tokens of parked commands, each with its command id.
         self.parked: dict[int, int] = {}

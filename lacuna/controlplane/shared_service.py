@@ -1,4 +1,4 @@
-"""One of several control planes as a process. It listens at once, and leads or stands by depending on its journal."""
+"""One of several control planes as a process. It listens at once, and leads or stands by depending on the journal."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ _ASK_SECONDS = 1.0
 
 
 class RunningNode:
-    """A control plane that `serve_shared` started."""
+    """A control plane started by `serve_shared`."""
 
     def __init__(self, node: Node, server: Server, running: "asyncio.Task[None]") -> None:
         self.node = node
@@ -38,21 +38,20 @@ class RunningNode:
 
     @property
     def address(self) -> str:
-        """The address that clients connect to."""
         return self._server.address
 
     async def ready(self) -> None:
-        """Wait until it leads or could take over. Raises the error if it ends before."""
+        """Wait until this control plane leads or could take over. If it fails first, raises the error."""
         while not self.is_ready:
             await self._changed()
 
     @property
     def is_ready(self) -> bool:
-        """Whether it leads or could take over now."""
+        """Whether this control plane leads or could take over now."""
         return self.node.is_ready
 
     async def _changed(self) -> None:
-        """Wait until it starts or stops leading or standing by. Raises the error if it ends before."""
+        """Wait until this control plane starts or stops leading or standing by. If it fails first, raises the error."""
         changed = asyncio.ensure_future(self.node.changed.wait())
         await asyncio.wait([changed, self._running], return_when=asyncio.FIRST_COMPLETED)
         changed.cancel()
@@ -60,20 +59,23 @@ class RunningNode:
             self._running.result()
 
     async def failed(self) -> None:
-        """Wait until the control plane fails, and raise the error; the process should end then."""
+        """Wait until the control plane fails, and raise the error. The process should then end."""
         await asyncio.shield(self._running)
 
     @property
     def runtime(self) -> Runtime:
-        """The runtime. Raises ControlPlaneUnavailable while another control plane leads."""
+        """The runtime. Raises ControlPlaneUnavailable while a different control plane leads."""
         if self.node.runtime is None:
+            leader = self.node.leader
             raise ControlPlaneUnavailable(
-                f"another control plane leads: {self.node.leader or 'none yet'}"
+                f"the control plane at {leader} leads" if leader else "no control plane leads yet"
             )
         return self.node.runtime
 
     async def leads(self, stands_by: Callable[[str], None]) -> None:
-        """Wait until this control plane leads. `stands_by` receives each other leader. Raises the error if it ends."""
+        """Wait until this control plane leads, calling `stands_by` with the address of each other leader in the
+        meantime. If it fails first, raises the error.
+        """
         leader = ""
         while self.node.runtime is None:
             if self.node.leader not in ("", leader):
@@ -90,7 +92,7 @@ class RunningNode:
         await self._server.stop()
 
     async def close(self) -> None:
-        """Stop cleanly: answer everything decided, and leave the journal to a standby at once."""
+        """Stop cleanly: answer everything decided, and release the journal, so that a standby can lead at once."""
         self._running.cancel()
         await asyncio.gather(self._running, return_exceptions=True)
         await self.node.close()
@@ -112,10 +114,9 @@ async def serve_shared(
 ) -> RunningNode:
     """Run one of several control planes, listening on `address`.
 
-    `make_journal` returns the journal, not open, for a control plane that clients reach at the address it is given:
-    `advertised`, by default the address listened on, or a name if that is a Unix socket. `clock` is the cluster's
-    clock; leases use the machine's time. `on_demand` is for `Server.start`. Raises OSError if the address cannot be
-    used.
+    `make_journal` returns the unopened journal for a control plane that clients reach at a given address: `advertised`,
+    or by default the one it listens on, or a name in the case of a Unix socket. `clock` is the cluster's clock; leases
+    are measured by the machine's. `on_demand` is that of `Server.start`. Raises OSError if the address cannot be used.
     """
     clock = clock or SystemClock()
 
@@ -140,7 +141,7 @@ async def serve_shared(
             on_fatal=on_fatal,
         )
 
-    # The address is known once the server listens, and clients may connect as soon as it does.
+    # The address is known only once the server listens, and clients may connect as soon as it does.
     ask_leader = partial(ask_status, tls=made_of(settings.tls))
     node = Node(make_runtime, SystemClock(), ask_leader, cluster_id=cluster_id)
     server = Server(node, settings)
@@ -152,9 +153,8 @@ async def serve_shared(
 
 
 def local_name(what: str) -> str:
-    """Return a name for the control plane of this process, if it listens where only its own machine can reach it.
-
-    The name has spaces, so that it cannot be mistaken for an address.
+    """Return a name for a control plane that can be reached only from its own machine. It contains spaces, and thus
+    differs from any address.
     """
     return f"{what} on {gethostname()}, process {os.getpid()}"
 
@@ -162,7 +162,9 @@ def local_name(what: str) -> str:
 async def ask_status(
     address: str, standby: Standby | None = None, tls: ControlTls | None = None
 ) -> ControlPlaneStatus | None:
-    """Ask the control plane at `address` for its status, as `standby` if given. Return None if it does not answer."""
+    """Return the status from the control plane at `address`, or None if it does not answer. `standby` is the caller, if
+    any.
+    """
     if not is_address(address):
         return None
     request = StatusRequest(standby=standby).SerializeToString()

@@ -9,9 +9,7 @@ _log = logging.getLogger("lacuna.controlplane")
 
 
 class Snapshots:
-    """Makes the snapshots of one runtime, one at a time. A snapshot is due after a given number of records, bytes or
-    appends.
-    """
+    """Makes one runtime's snapshots, one at a time. One is due after a given number of records, bytes or appends."""
 
     def __init__(
         self,
@@ -24,20 +22,20 @@ class Snapshots:
         self._most_records = most_records
         self._most_bytes = most_bytes
         self._most_appends = most_appends
-        #: The records, bytes and appends that follow the last snapshot.
+        #: The records, bytes and appends since the last snapshot.
         self.records = 0
         self._bytes = 0
         self._appends = 0
         self._making: asyncio.Task[None] | None = None
 
     def count(self, records: int, size: int, appends: int) -> None:
-        """Count what was written, or replayed, since the last snapshot."""
+        """Count what has been written or replayed since the last snapshot."""
         self.records += records
         self._bytes += size
         self._appends += appends
 
     def make_if_due(self, durable: int) -> None:
-        """Begin a snapshot of the journal up to its last durable position if one is due and none is in progress."""
+        """Begin a snapshot of the journal up to its last durable position, if one is due and none is in progress."""
         if self._snapshotter is None or self._making is not None:
             return
         most_appends = self._most_appends
@@ -50,20 +48,18 @@ class Snapshots:
             self._making = asyncio.create_task(self._make(self._snapshotter, durable))
 
     async def cancel(self) -> None:
-        """Cancel the snapshot in progress."""
         if self._making is not None:
             self._making.cancel()
             await asyncio.gather(self._making, return_exceptions=True)
 
     async def close(self) -> None:
-        """Close the snapshotter, if there is one."""
         if self._snapshotter is not None:
             await self._snapshotter.close()
 
     async def _make(self, snapshotter: Snapshotter, durable: int) -> None:
-        """Make a snapshot. If that fails, log it; the next attempt is made when the next snapshot is due.
+        """Make a snapshot. A failure is only logged, and the next attempt follows when the next snapshot is due.
 
-        A failure only makes the next replay longer, and an immediate retry would mostly fail for the same reason.
+        It merely makes the next replay longer, and an immediate retry would usually fail for the same reason.
         """
         try:
             await snapshotter.make(durable)

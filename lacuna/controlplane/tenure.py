@@ -1,4 +1,4 @@
-"""Decides how long a leader may answer: as long as it is certain that no other control plane has taken over."""
+"""Determines how long a leader may answer: while it is certain that no other control plane has taken over."""
 
 from typing import Final
 
@@ -9,8 +9,8 @@ _MARGIN: Final = 1 / 6
 
 
 class LeasedTenure:
-    """The tenure of a leader that renews a lease of `lease` seconds, measured by a clock that keeps running while the
-    process is stopped.
+    """The tenure of a leader with a lease of `lease` seconds, measured by a clock that continues while the process is
+    stopped.
     """
 
     def __init__(self, clock: Clock, lease: float) -> None:
@@ -20,7 +20,7 @@ class LeasedTenure:
         self._has_ended = False
 
     def end(self) -> None:
-        """End the tenure, regardless of renewals. Another thread may call this method and `renewed`."""
+        """End the tenure, regardless of renewals. This and `renewed` may be called from a different thread."""
         self._has_ended = True
 
     def renewed(self, asked_ms: float) -> None:
@@ -28,6 +28,6 @@ class LeasedTenure:
         self._renewed_ms = max(self._renewed_ms, asked_ms)
 
     def holds(self) -> bool:
-        """Return whether the last renewal was requested less than a lease ago, with a margin, and none has failed."""
+        """Whether the last renewal was requested less than a lease ago, minus a margin, and none has failed."""
         is_renewed = self._clock.passed_ms() - self._renewed_ms < self._usable_ms
         return is_renewed and not self._has_ended

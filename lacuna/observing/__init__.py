@@ -1,4 +1,4 @@
-"""The metrics and the health of a running process, over HTTP.
+"""The metrics and health of a running process, over HTTP.
 
-Counters are plain integers in the parts that count. They become metrics only when a client requests `/metrics`.
+The parts of a process count in plain integers, which become metrics only when a client requests `/metrics`.
 """

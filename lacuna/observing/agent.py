@@ -1,4 +1,4 @@
-"""The metrics of one agent. Names follow the conventions of Prometheus; docs/metrics.md lists them."""
+"""The metrics of one agent, named by Prometheus's conventions. docs/metrics.md lists them."""
 
 from collections.abc import Callable
 from importlib.metadata import version
@@ -26,7 +26,7 @@ STARTING: Final = "the agent is starting: neither the control plane nor the stor
 
 
 def observe_agent(observed: Observed, running: RunningAgent) -> None:
-    """Make a process show an agent's metrics. The agent decides whether the process is ready."""
+    """Make a process report an agent's metrics, and its readiness as the agent's."""
 
     async def add(families: Families) -> None:
         context = running.context
@@ -60,7 +60,7 @@ def _about(agent: RunningAgent) -> tuple[str, ...]:
 _AGENT: Final[tuple[Metric[RunningAgent], ...]] = (
     info(
         "lacuna_agent",
-        "The agent, and its cluster.",
+        "The identity of the agent and its cluster.",
         ("version", "node_id", "address", "zone", "cluster_id", "kernel"),
         _about,
     ),
@@ -86,7 +86,7 @@ _AGENT: Final[tuple[Metric[RunningAgent], ...]] = (
     ),
     gauge(
         "lacuna_peer_lines",
-        "Connections to other agents, by which this agent detects their death.",
+        "Connections to other agents, through which this agent notices when one fails.",
         lambda agent: agent.context.lines.counts().open,
     ),
     gauge(
@@ -173,7 +173,8 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
     counter("lacuna_sent_bytes", "Bytes sent to clients.", lambda metrics: metrics.bytes_sent),
     counter(
         "lacuna_reading_paused",
-        "How often the agent stopped reading from a client because it had reached one of its limits.",
+        "How often reading from a client was paused, since its connection or the whole agent held "
+        "too many requests or bytes.",
         lambda metrics: metrics.reading_paused,
     ),
     counters("lacuna_requests", "Requests by API.", ("api",), _requests),
@@ -192,7 +193,7 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
     ),
     counter(
         "lacuna_requests_failed",
-        "Requests that failed because of a defect, or that the control plane rejected.",
+        "Requests that failed because of a bug, or because the control plane rejected them.",
         lambda metrics: metrics.requests_failed,
     ),
     counter(
@@ -224,7 +225,7 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
 
 
 def _of_budget(read: Callable[[RequestBudget], float]) -> Callable[[ProduceService], float]:
-    """Return a function that reads a figure from the request budget, or 0 if there is no budget."""
+    """Return a function that reads a figure of the request budget, or 0 if there is no budget."""
 
     def value(produce: ProduceService) -> float:
         budget = produce.flusher.budget
@@ -246,7 +247,7 @@ _PRODUCE: Final[tuple[Metric[ProduceService], ...]] = (
     ),
     gauge(
         "lacuna_flushes_running",
-        "Flushes that have not ended.",
+        "Flushes in progress.",
         lambda produce: produce.flusher.metrics.flushes_now,
     ),
     gauge(
@@ -301,23 +302,23 @@ _PRODUCE: Final[tuple[Metric[ProduceService], ...]] = (
     ),
     counter(
         "lacuna_flush_waits",
-        "Flushes that waited until the request budget paid for them.",
+        "Flushes that the request budget has delayed.",
         _of_budget(lambda budget: budget.waits),
     ),
     counter(
         "lacuna_flush_wait_seconds",
-        "Seconds that flushes waited until the request budget paid for them.",
+        "Seconds by which the request budget has delayed flushes.",
         _of_budget(lambda budget: budget.waited_seconds),
     ),
     gauge(
         "lacuna_flush_tokens",
-        "Flushes that the request budget can pay for at once.",
+        "Flushes that the request budget allows without delay.",
         _of_budget(lambda budget: budget.level()),
     ),
     gauge(
         "lacuna_flush_budget_dollars",
-        "Dollars a month that the PUTs of this process's flushes may cost; 0 without a "
-        "budget, which is the case if the store charges nothing or --flush-ms is set.",
+        "Dollars a month that the PUTs of this process's flushes may cost; 0 "
+        "if there is no budget, because the store charges nothing or --flush-ms is set.",
         _of_budget(lambda budget: budget.share),
     ),
     gauge(
@@ -361,7 +362,7 @@ _FETCH: Final[tuple[Metric[FetchService], ...]] = (
     ),
     counter(
         "lacuna_cache_read_bytes",
-        "Bytes that reads into the cache returned.",
+        "Bytes read from the store into the cache.",
         lambda fetch: fetch.cache.metrics.bytes_read,
     ),
     counter(
@@ -495,7 +496,7 @@ _HOUSEKEEPING: Final[tuple[Metric[Housekeeping], ...]] = (
     ),
     counter(
         "lacuna_burials_failed",
-        "Writes of dead letters that failed and will be retried.",
+        "Failed attempts to write dead letters, which will be retried.",
         lambda keeping: keeping.metrics.burials_failed,
     ),
     counter(
@@ -547,7 +548,8 @@ STORE: Final[tuple[Metric[StoreMetrics], ...]] = (
     ),
     counters(
         "lacuna_store_second_attempts",
-        "Requests repeated over another connection, for being slower than 95 % of their kind or silent for a second.",
+        "Requests repeated over a different connection, because they were slower than 95 % of their "
+        "kind, or silent for a second.",
         ("operation", "reason"),
         _second_attempts,
     ),

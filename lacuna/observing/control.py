@@ -1,4 +1,4 @@
-"""The metrics of a control plane. Only the leader has the metrics of the state. docs/metrics.md lists them."""
+"""The metrics of a control plane. Only a leader has those of the state. docs/metrics.md lists them."""
 
 import asyncio
 import heapq
@@ -25,15 +25,15 @@ from lacuna.observing.endpoint import Observed
 from lacuna.observing.families import Families
 from lacuna.observing.metric import Metric, counter, counters, gauge, gauges
 
-#: The number of partitions with their own metrics: those whose last stable offset is furthest behind.
+#: How many partitions have metrics of their own: those whose last stable offset is furthest behind.
 _MOST_PARTITIONS: Final = 50
-#: The number of groups' partitions with their own metrics. All others are counted only in the sums of their groups.
+#: How many committed offsets have metrics of their own. The rest count only towards the totals of their groups.
 _MOST_GROUP_PARTITIONS: Final = 10_000
-#: The number of positions that are examined, which takes half a second. The rest are only counted.
+#: How many committed offsets are examined, which takes half a second. The rest are only counted.
 _MOST_LAGS: Final = 50_000
-#: The number of partitions whose mergeable extents are counted, which takes a second if many extents are small.
+#: How many partitions' mergeable extents are counted, which takes a second if many extents are small.
 _MOST_WAITING: Final = 10_000
-#: The number of items after which other tasks in the event loop get their turn. Handling them takes a few milliseconds.
+#: After this many items, which take a few milliseconds, other tasks in the event loop get their turn.
 _AT_A_TIME: Final = 256
 
 
@@ -90,7 +90,7 @@ _NODE: Final[tuple[Metric[Node], ...]] = (
     ),
     gauges(
         "lacuna_controlplane_standby_lag_records",
-        "Journal records that a standby has not replayed.",
+        "Journal records that a standby has not replayed yet.",
         ("standby",),
         _standby_lags,
     ),
@@ -98,7 +98,7 @@ _NODE: Final[tuple[Metric[Node], ...]] = (
 
 
 class _Loaded(NamedTuple):
-    """A control plane that leads, with its queues and their limits."""
+    """A leading control plane, with the fill levels and limits of its queues."""
 
     runtime: Runtime
     load: RuntimeLoad
@@ -177,14 +177,14 @@ _RUNTIME: Final[tuple[Metric[_Loaded], ...]] = (
     ),
     gauge(
         "lacuna_subscriptions",
-        "Partitions watched, counted for each session.",
+        "Partitions that sessions watch, counted once per session.",
         lambda leader: leader.load.subscriptions,
     ),
 )
 
 
 class _Summed(NamedTuple):
-    """The current state, and sums over it."""
+    """The current state, and totals over it."""
 
     state: State
     now_ms: int
@@ -192,7 +192,7 @@ class _Summed(NamedTuple):
 
 
 def _of_topics(seen: _Summed, value: Callable[[Partition], int]) -> list[tuple[str, int]]:
-    """Return a value's sum over the partitions of each topic."""
+    """Return the sum of `value` over the partitions of each topic, by topic name."""
     return sorted(
         (each.name, sum(map(value, each.partitions))) for each in seen.state.topics.values()
     )
@@ -258,7 +258,7 @@ def _blocked(seen: _Summed) -> Iterator[tuple[str, str, str, float]]:
 
 
 def _imported(name: str, help_text: str, value: Callable[[ImportReport], int]) -> Metric[_Summed]:
-    """Return the row for a value summed over the importers of each source."""
+    """Return a metric that sums `value` over the importers of each source."""
 
     def sums(seen: _Summed) -> list[tuple[str, int]]:
         found: Counter[str] = Counter()
@@ -333,7 +333,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     gauge(
         "lacuna_idempotent_producers",
-        "Producers known in a partition. A producer counts once for each partition.",
+        "Known producers, counted once per partition.",
         lambda seen: seen.state.windows.count,
     ),
     gauge(
@@ -343,8 +343,8 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     gauge(
         "lacuna_unsettled_transaction_ranges",
-        "Ranges of committed transactions before which a cut may have to end, one for each partition. Beyond "
-        "some ten thousand, earlier transactions are joined, and cuts may be lower than necessary.",
+        "Ranges of committed transactions, one per partition, before which a cut may have to end. "
+        "Beyond some ten thousand, earlier transactions are joined, so that cuts may be lower than necessary.",
         lambda seen: seen.state.unsettled.count,
     ),
     gauges(
@@ -414,7 +414,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     counter(
         "lacuna_deleted_objects",
-        "Replaced objects that were deleted from the bucket.",
+        "Replaced objects that have been deleted from the bucket.",
         lambda seen: seen.state.rewriting.objects_deleted,
     ),
     counter(
@@ -424,7 +424,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     gauge(
         "lacuna_replaced_objects",
-        "Replaced objects that are not deleted yet.",
+        "Replaced objects that have not been deleted yet.",
         lambda seen: len(seen.state.segments.replaced),
     ),
     gauge(
@@ -439,7 +439,8 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     counter(
         "lacuna_hot_refused",
-        "Hot segments that agents wrote to the bucket because hot.max.bytes or hot.bytes.per.second was exceeded.",
+        "Segments that agents wrote to the bucket instead of the journal because hot.max.bytes "
+        "or hot.bytes.per.second was exceeded.",
         lambda seen: seen.state.hot_intake.refused,
     ),
     gauge(
@@ -496,7 +497,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
 
 @dataclass(slots=True)
 class _Waiting:
-    """The records that are waiting for merges."""
+    """Records waiting to be merged."""
 
     extents: int = 0
     aborted_offsets: int = 0
@@ -542,7 +543,7 @@ _WAITING: Final[tuple[Metric[_Waiting], ...]] = (
 
 
 class _Dirt(NamedTuple):
-    """The bytes of compacted topics that are waiting for a pass, the age of the oldest, and the partitions left out."""
+    """For compacted topics: the bytes that are waiting for a pass, their greatest age, and the partitions left out."""
 
     size: int = 0
     seconds: float = 0.0
@@ -591,12 +592,11 @@ class _Lag(NamedTuple):
 
     @property
     def labels(self) -> tuple[str, str, str]:
-        """The values of `consumergroup`, `topic` and `partition`."""
         return self.group_id, self.topic, self.partition
 
 
 class _Lags:
-    """The lag of each group in each partition, up to the bound, and the sum for each group."""
+    """The lag of each group in each partition, up to a limit, and the total lag of each group."""
 
     def __init__(self, left_out: int) -> None:
         self.left_out = left_out
@@ -613,7 +613,7 @@ class _Lags:
 
 
 def _positions(state: State) -> list[tuple[str, PartitionKey, int]]:
-    """Return each group's committed offset in each partition, keyed by group, up to the bound."""
+    """Return the committed offset of each group in each partition, up to a limit."""
     committed = (
         (group_id, key, stored.offset)
         for group_id, offsets in sorted(state.groups.offsets.committed.items())

@@ -25,7 +25,7 @@ _TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Observed:
-    """The state of a process: why it is not ready (or ""), and the functions that add its metrics."""
+    """What a process reports: why it is not ready (or ""), and its metrics."""
 
     def __init__(self, why_not: str) -> None:
         """Until `becomes` is called, the process is not ready, for the reason `why_not`."""
@@ -33,15 +33,14 @@ class Observed:
         self._adders: list[Callable[[Families], Awaitable[None]]] = []
 
     def becomes(self, why_not: Callable[[], str]) -> None:
-        """From now on, call `why_not` to find out whether the process is ready."""
+        """From now on, call `why_not` to determine whether the process is ready."""
         self._why_not = why_not
 
     def shows(self, add: Callable[[Families], Awaitable[None]]) -> None:
-        """Call `add` for each request for metrics. If there are many, `add` lets other tasks run at intervals."""
+        """Call `add` whenever metrics are requested. If there are many, it must let other tasks run in between."""
         self._adders.append(add)
 
     def why_not(self) -> str:
-        """The reason why the process is not ready, or "" if it is."""
         return self._why_not()
 
     async def families(self) -> Families:
@@ -52,16 +51,16 @@ class Observed:
 
 
 class Shown:
-    """The answers from a process: its own health, and its metrics with those of any sibling processes."""
+    """What requests return: a process's own health, and its metrics together with those of any sibling processes."""
 
     def __init__(self, observed: Observed, siblings: Siblings | None = None) -> None:
         self.observed = observed
         self.siblings = siblings
 
     async def metrics(self, accept: str) -> tuple[bytes, str]:
-        """Return the text and its content type, which depends on the Accept header `accept`.
+        """Return the metrics as text, and its content type, which depends on the Accept header `accept`.
 
-        Reads the numbers in the event loop. If there are many, it does the slow work on them in a thread.
+        Only reading the numbers takes place in the event loop. If there are many, a thread does the rest.
         """
         families = await self.observed.families()
         texts = {} if self.siblings is None else await self.siblings.texts()
@@ -76,19 +75,20 @@ class Shown:
 
 
 class Endpoint:
-    """Answers one request per connection. Connections beyond 32 at a time are closed."""
+    """Answers one request per connection, and closes connections beyond 32 at a time."""
 
     def __init__(self, observed: Observed, siblings: Siblings | None = None) -> None:
-        """With `siblings`, several workers share the port, and each answers with the metrics of all workers."""
+        """With `siblings`, several workers share the port, and each returns the metrics of all of them."""
         self._shown = Shown(observed, siblings)
         self._servers: list[asyncio.Server] = []
         self._open = 0
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        """Listen on `host`:`port`. Port 0 means any free port, which is then available as `port`. Raises OSError.
+        """Listen on `host:port`, where port 0 stands for any free one, which is then available as `port`. Raises
+        OSError.
 
-        If workers share a port, the worker that receives a readiness request answers only for itself.
+        If workers share a port, readiness is that of the worker that receives the request.
         """
         server = await asyncio.start_server(
             self._serve,
@@ -101,7 +101,6 @@ class Endpoint:
         self.port = int(server.sockets[0].getsockname()[1])
 
     async def start_on_socket(self, path: Path) -> None:
-        """Listen on a Unix socket. Raises OSError."""
         self._servers.append(
             await asyncio.start_unix_server(self._serve, str(path), limit=_MOST_BYTES)
         )
@@ -165,9 +164,9 @@ def _response(code: int, body: bytes, content_type: str = _TEXT, *, has_body: bo
 async def endpoint_served(
     address: str, observed: Observed, siblings: Siblings | None = None
 ) -> AsyncIterator[None]:
-    """During the block, serves metrics and health to `siblings` and, unless `address` is "", at that HOST:PORT.
+    """While the body runs, serve metrics and health to `siblings` and, unless `address` is empty, at that HOST:PORT.
 
-    Raises UserError for a malformed address, ListenError if it cannot listen there.
+    Raises UserError if the address is malformed, and ListenError if it cannot be listened on.
     """
     endpoints: list[Endpoint] = []
     try:
@@ -184,7 +183,7 @@ async def endpoint_served(
                 reason = os.strerror(error.errno) if has_reason and error.errno else str(error)
                 raise ListenError(
                     f"cannot listen on {address}: {reason}; "
-                    f"{advice_on(error, 'choose another address with --health')}"
+                    f"{advice_on(error, 'choose a different address with --health')}"
                 ) from error
         yield
     finally:

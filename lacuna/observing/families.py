@@ -1,6 +1,6 @@
 """Collects samples into metric families, and renders them as Prometheus or OpenMetrics text.
 
-The event loop only collects the samples. Rendering ten thousand of them takes a tenth of a second, so a thread does it.
+Rendering ten thousand samples takes a tenth of a second, so a thread does it; the event loop only collects them.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from lacuna.observing.metric import Metric, S
 
-#: The number of samples after which other tasks in the event loop get their turn.
+#: After this many samples, other tasks in the event loop get their turn.
 _AT_A_TIME: Final = 256
 
 
@@ -24,7 +24,7 @@ class Families:
         self._noted: dict[str, tuple[Metric[Any], list[tuple[Any, ...]]]] = {}
 
     async def add(self, metrics: Iterable[Metric[S]], source: S) -> None:
-        """Add the current metrics of `source`. If there are many samples, lets other tasks run at intervals."""
+        """Add the current metrics of `source`. If there are many samples, other tasks run in between."""
         count = 0
         for metric in metrics:
             if samples := metric.read(source):
@@ -36,7 +36,7 @@ class Families:
                 await asyncio.sleep(0)
 
     def collect(self) -> list[prometheus_client.Metric]:
-        """Return the families. Any thread may call this method once no more samples are added."""
+        """Return the families. Any thread may call this once no more samples are added."""
         families: list[prometheus_client.Metric] = []
         for metric, samples in self._noted.values():
             family = metric.family(metric.name, metric.help_text, labels=metric.labels)
@@ -55,6 +55,6 @@ class _Collected(Collector):
 
 
 def render(metrics: Iterable[prometheus_client.Metric], accept: str) -> tuple[bytes, str]:
-    """Return the metrics as text, with its content type: OpenMetrics if the Accept header allows it."""
+    """Return the metrics as text with its content type: OpenMetrics if the Accept header allows it."""
     encode, content_type = choose_encoder(accept)
     return encode(_Collected(metrics)), content_type

@@ -1,4 +1,4 @@
-"""One row for each metric: its kind, name, help text and labels, and the function that reads its value from an object.
+"""Metrics as rows: kind, name, help text, labels, and a function that reads the value from an object.
 
     METRICS: Final[tuple[Metric[Agent], ...]] = (
         gauge("lacuna_connections", "Connections of clients.", lambda agent: agent.metrics.connections_now),
@@ -10,8 +10,8 @@
         ),
     )
 
-The metrics of a process are made from the rows, and so is docs/metrics.md. A test checks that the rows contain every
-metric named in deploy/prometheus and deploy/grafana.
+Both a process's metrics and docs/metrics.md are made from the rows. A test checks that every metric named in
+deploy/prometheus and deploy/grafana has a row.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,9 +34,9 @@ Samples: TypeAlias = Iterable[tuple[*tuple[str, ...], float]]
 
 @dataclass(frozen=True, slots=True)
 class Metric(Generic[S]):
-    """A metric of an S. `name` lacks the suffix that the class `family` adds.
+    """A metric of an object of type S. `name` lacks the suffix that the class `family` adds.
 
-    `read` returns the arguments of the family's `add_metric`. It changes nothing and does not wait.
+    `read` returns the arguments of the family's `add_metric`. It must not change anything or block.
     """
 
     family: type[Any]
@@ -47,12 +47,11 @@ class Metric(Generic[S]):
 
     @property
     def shown_name(self) -> str:
-        """The name with its suffix."""
         return self.name + _SUFFIXES.get(self.family, "")
 
     @property
     def type(self) -> str:
-        """The metric's type in Prometheus, where an info metric is a gauge."""
+        """The metric's type in Prometheus. An info metric counts as a gauge."""
         return "gauge" if self.family is InfoMetricFamily else str(self.family(self.name, "").type)
 
 
@@ -86,7 +85,7 @@ def counters(
 def info(
     name: str, help_text: str, labels: tuple[str, ...], values: Callable[[S], Sequence[str]]
 ) -> Metric[S]:
-    """Return the row of an info metric: its value is always 1, and its labels never change while the process runs."""
+    """Return an info metric, whose value is always 1 and whose labels are fixed while the process runs."""
 
     def read(source: S) -> list[tuple[Any, ...]]:
         return [(values(source), {})]
@@ -101,10 +100,10 @@ def histograms(
     bounds: Sequence[float],
     samples: Callable[[S], Iterable[tuple[tuple[str, ...], Sequence[int], float]]],
 ) -> Metric[S]:
-    """Return the row of a histogram with labels.
+    """Return a histogram with labels.
 
-    A sample has the values of the labels, the counts of all buckets (one more than `bounds`), and the sum of all
-    observed values.
+    A sample contains the values of the labels, the counts of all buckets (one more than there are `bounds`), and the
+    sum of all observed values.
     """
     ends = (*map(str, bounds), "+Inf")
 

@@ -1,6 +1,6 @@
-"""The metrics of several workers that share a port. Any of the workers answers for all of them.
+"""The metrics of several workers that share a port, where any of them returns the metrics of all.
 
-Each worker also listens on a socket in a folder of the supervisor, where it serves its own metrics.
+For this purpose, each worker also serves its own metrics on a socket in a folder of the supervisor.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _SUFFIX: Final = ".sock"
 
 
 class Siblings:
-    """The workers with sockets in `folder`. `own` is the name of this worker."""
+    """The workers whose sockets are in `folder`. `own` is the name of this worker."""
 
     def __init__(self, folder: Path, own: str) -> None:
         self._folder = folder
@@ -27,13 +27,15 @@ class Siblings:
         return self._folder / f"{self.own}{_SUFFIX}"
 
     async def texts(self) -> dict[str, str]:
-        """Return the metrics of the other workers, by name. Leaves out workers that take more than two seconds."""
+        """Return the metrics of the other workers by name, except for workers that take longer than two seconds."""
         names = sorted(path.stem for path in self._folder.glob(f"*{_SUFFIX}"))
         others = [name for name in names if name != self.own]
         return dict(zip(others, await asyncio.gather(*map(self._ask, others)), strict=True))
 
     def merged(self, own: Iterable[Metric], texts: Mapping[str, str]) -> list[Metric]:
-        """Return the metrics of all workers, each sample with the worker's name. `own` holds this worker's metrics."""
+        """Return the metrics of all workers, each sample labelled with its worker's name. `own` contains those of this
+        worker.
+        """
         merged: dict[str, Metric] = {}
         _merge(merged, own, self.own)
         for name, text in texts.items():

@@ -1,7 +1,7 @@
 """OpenTelemetry traces of an agent's requests and flushes, if OTEL_TRACES_EXPORTER is set.
 
-The variable's value is the destination of spans: `otlp`, or `console` for experiments. OpenTelemetry's SDK reads all
-other settings from its own environment variables: the endpoint, the sampler, the bounds of the queue.
+The variable names the destination of spans: `otlp`, or `console` for experiments. OpenTelemetry's SDK reads everything
+else from its own variables: the endpoint, the sampler, the limits of the queue.
 """
 
 import logging
@@ -30,7 +30,7 @@ _NANOSECONDS: Final = 1_000_000_000
 
 @contextmanager
 def traced(context: AgentContext) -> Iterator[None]:
-    """Exports traces of an agent during the block, if OTEL_TRACES_EXPORTER is set.
+    """Export an agent's traces while the body runs, if OTEL_TRACES_EXPORTER is set.
 
     Raises UserError for an unknown exporter, or if OpenTelemetry's SDK is not installed.
     """
@@ -49,7 +49,7 @@ def traced(context: AgentContext) -> Iterator[None]:
 
 
 def trace_agent(context: AgentContext, tracer: "Tracer") -> None:
-    """Make `tracer` record a span for each request of an agent, and one with two children for each flush."""
+    """Make `tracer` record a span for each of the agent's requests, and a span with two children for each flush."""
     from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 
     names = api_names()
@@ -123,5 +123,5 @@ def _exporter(wanted: str) -> "SpanExporter":
 
         return OTLPSpanExporter()
     raise UserError(
-        f"{_VARIABLE}={wanted} is not an exporter of traces: set it to otlp, console or none"
+        f"{_VARIABLE}={wanted} is not a trace exporter: set it to otlp, console or none"
     )

@@ -245,7 +245,7 @@ async def test_the_limit_of_open_files_bounds_connections(
         second = await RawClient.connect(server.port)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await second.frame()
-    assert "raise the limit of open files (ulimit -n)" in caplog.text
+    assert "raise the limit on open files (ulimit -n)" in caplog.text
 
 
 def test_room_is_kept_for_what_is_not_a_connection() -> None:

@@ -301,7 +301,7 @@ def test_a_mistake_says_what_to_do(refused: Refusal, argument: str, hint: str) -
 IN_A_FILE = {
     "num.partitons = 3": "lacuna.toml: the setting num.partitons does not exist: did you mean num.p",
     "[topics.crate]\npartitions = 3": "topics.crate.partitions does not exist: did you mean topics.create.p",
-    "listeners = ['127.0.0.1:1', 'x']": "lacuna.toml: listeners is a list: write one value",
+    "listeners = ['127.0.0.1:1', 'x']": "lacuna.toml: listeners is a list: give a single value",
     "num.partitions = true": "lacuna.toml: num.partitions is true: choose a value from 1 to",
     "[num]\npartitions = 'x'": "lacuna.toml: num.partitions is x: choose a value from 1 to",
     "num.partitions = ": "the config file lacuna.toml is not TOML: Invalid value (at ",

@@ -283,7 +283,7 @@ def test_the_time_is_set_to_the_clock_while_no_control_plane_runs(
     tmp_path: Path, lacuna: Command, refused: Refusal
 ) -> None:
     command = ("controlplane", "set-time", "--data", "data")
-    assert "data has no journal, so nothing was changed" in refused(*command)
+    assert "data contains no journal, so nothing was changed" in refused(*command)
     with Cluster(tmp_path / "data") as cluster:
         cluster.advance(30 * 86_400_000)
         assert "another control plane is running on this data" in refused(*command)
@@ -296,12 +296,12 @@ def test_the_time_is_set_to_the_clock_while_no_control_plane_runs(
 @pytest.mark.parametrize(
     ("source", "target", "expected"),
     [
-        ("sqlite:none", "bucket", "none has no journal, so nothing was changed"),
-        ("sqlite:", "bucket", "sqlite: names no file: write sqlite:PATH"),
+        ("sqlite:none", "bucket", "none contains no journal, so nothing was changed"),
+        ("sqlite:", "bucket", "sqlite: lacks a path: use sqlite:PATH"),
         (
             "data",
             "bucket",
-            "'data' is not a journal: write sqlite:PATH (a file, or a data folder), postgresql://USER",
+            "'data' is not a journal: use sqlite:PATH (a file, or a data folder), postgresql://USER",
         ),
         ("sqlite:file", "bucket", "name it with --store s3://BUCKET/PREFIX"),
         (

@@ -160,7 +160,7 @@ def test_nothing_is_given_up_while_a_control_plane_leads(
             async with held as wreck:
                 await accept_shared_loss(wreck, store)
 
-    with pytest.raises(JournalInUse, match="uses this journal: stop it"):
+    with pytest.raises(JournalInUse, match="is using this journal: stop it"):
         asyncio.run(accept())
     send(cluster, "more")
     assert clients.stored(cluster.bootstrap) == ["kept", "more"]

@@ -257,7 +257,7 @@ def test_the_advice_is_to_raise_the_limit(opens: Callable[[Path], None], tmp_pat
     with no_more_files(), pytest.raises(Exception, match="open files") as raised:
         opens(tmp_path)
     said = str(raised.value)
-    assert "raise the limit of open files (ulimit -n)" in said
+    assert "raise the limit on open files (ulimit -n)" in said
     assert "another address" not in said
 
 

@@ -361,7 +361,7 @@ async def test_a_command_that_no_message_can_hold_is_refused_alone(
     async with asyncio.timeout(60):
         await client.cluster.ready()
         others = [asyncio.ensure_future(client.call(command)) for command in commands]
-        with pytest.raises(CommandRefused, match="exceeds the bound"):
+        with pytest.raises(CommandRefused, match="exceeds the limit"):
             await client.call(Command(join_group=joining))
         assert len(await asyncio.gather(*others)) == 3
         assert client.cluster.is_current, "the session is the first one still"

@@ -1,4 +1,4 @@
-"""The client side of the control plane for agents and jobs: the client protocol, two transports, and the views."""
+"""The control plane's client for agents and jobs: its protocol, two transports, and the views."""
 
 from lacuna.controlplane.client.grpc import (
     CallError,

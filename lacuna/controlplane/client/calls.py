@@ -8,7 +8,7 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply
 
 
 class Calls:
-    """Futures of replies, by command id. At most `max_calls` calls can wait; a further one fails at once."""
+    """Futures of replies by command id. At most `max_calls` calls may wait; further ones fail at once."""
 
     def __init__(self, max_calls: int) -> None:
         self._max_calls = max_calls
@@ -16,9 +16,8 @@ class Calls:
         self._waiting: dict[int, asyncio.Future[Reply]] = {}
 
     def add(self, command: Command) -> "asyncio.Future[Reply]":
-        """Set `command.command_id` and return a future of the reply.
-
-        Raises ControlPlaneUnavailable if `max_calls` calls are waiting already.
+        """Set `command.command_id`, and return a future of the reply. Raises ControlPlaneUnavailable if `max_calls`
+        calls are already waiting.
         """
         if len(self._waiting) >= self._max_calls:
             raise ControlPlaneUnavailable(
@@ -31,11 +30,11 @@ class Calls:
         return future
 
     def forget(self, command_id: int) -> None:
-        """Stop waiting for the reply to this command; it is dropped if it comes."""
+        """Stop waiting for the reply to this command. A late reply is dropped."""
         self._waiting.pop(command_id, None)
 
     def resolve(self, replies: Sequence[Reply]) -> None:
-        """Settle the futures of these replies; a Failure becomes CommandRefused. Unexpected replies are dropped."""
+        """Settle the futures of these replies. A Failure becomes CommandRefused; unexpected replies are dropped."""
         for reply in replies:
             future = self._waiting.pop(reply.command_id, None)
             if future is None or future.done():
@@ -53,7 +52,6 @@ class Calls:
             future.set_exception(refused)
 
     def is_waiting(self, command_id: int) -> bool:
-        """Whether a caller still waits for the reply to this command."""
         return command_id in self._waiting
 
     def fail(self, error: ControlPlaneUnavailable, kept: Collection[int] = ()) -> None:

@@ -1,7 +1,4 @@
-"""The Session stream over gRPC.
-
-grpcio is imported by the first connection, since `lacuna up` and many commands open none.
-"""
+"""The Session stream over gRPC. The first connection imports grpcio, since many commands open none."""
 
 import asyncio
 import socket
@@ -24,7 +21,8 @@ from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
 
 #: A machine that has failed does not answer at all.
 _CONNECT_SECONDS: Final = 5.0
-#: The client leaves a control plane that was stopped, or whose machine has failed, for the one that takes over.
+#: Pings make the client leave a control plane that was stopped, or whose machine has failed, for the one that takes
+#: over.
 _PING_SECONDS: Final = 2.0
 _MAX_HEADER_BYTES: Final = 64 << 10
 _OPTIONS: Final = {
@@ -38,7 +36,7 @@ _OPTIONS: Final = {
     "grpc.keepalive_permit_without_calls": 1,
     "grpc.http2.max_pings_without_data": 0,
     "grpc.min_reconnect_backoff_ms": int(_CONNECT_SECONDS * 1000),
-    # Each channel connects at once, regardless of the failures of others to the same address.
+    # Channels do not share the back-off after failed attempts to connect to the same address.
     "grpc.use_local_subchannel_pool": 1,
     "grpc.enable_http_proxy": 0,
     "grpc.enable_retries": 0,
@@ -65,7 +63,7 @@ class GrpcClient(SessionClient):
 
 
 class CallError(Exception):
-    """A call has failed. The message gives the reason; `status` is the name of gRPC's status."""
+    """A call has failed. The message gives the reason, and `status` is the name of the gRPC status."""
 
     def __init__(self, status: str, message: str) -> None:
         super().__init__(message)
@@ -73,16 +71,14 @@ class CallError(Exception):
 
 
 def addresses_in(text: str) -> list[str]:
-    """Return the addresses in `--control`. A path may contain commas, so unix:PATH is always a single address."""
+    """Return the addresses in the value of `--control`. A unix:PATH is always alone, as it may contain commas."""
     return [text] if text.startswith("unix:") else [each.strip() for each in text.split(",")]
 
 
 async def ask_once(
     address: str, method: str, request: bytes, seconds: float, tls: ControlTls | None = None
 ) -> bytes:
-    """Make a call with one request and one response. Raises CallError, including if there is no answer within
-    `seconds`.
-    """
+    """Make a call with one request and one response. Raises CallError, including if it takes longer than `seconds`."""
     grpc = imported()
     try:
         async with asyncio.timeout(seconds):
@@ -97,7 +93,7 @@ async def ask_once(
 
 
 async def resolved(address: str) -> Sequence[str]:
-    """Return the address of each control plane that a name stands for, since gRPC would use only one of them."""
+    """Return the address of each control plane behind a DNS name, since gRPC would use only one of them."""
     if address.startswith("unix:"):
         return (address,)
     host, _, port = address.rpartition(":")
@@ -163,13 +159,13 @@ class _GrpcStream:
 
 
 async def _channel(address: str, tls: ControlTls | None) -> Any:
-    """Return a grpc.aio channel to `address`, which connects with its first call. Raises StreamBroken."""
+    """Return a grpc.aio channel to `address`, which connects when first used. Raises StreamBroken."""
     grpc = imported()
     if tls is None or address.startswith("unix:"):
         return grpc.aio.insecure_channel(address, options=[*_OPTIONS.items()])
     presented = tls.presented()
     certificate, name = await _shown(address, tls, presented)
-    # gRPC compares names. Any name will do here, because gRPC trusts only the certificate that was shown.
+    # gRPC compares names, but any name in the certificate will do, since only the certificate just shown is trusted.
     credentials = grpc.ssl_channel_credentials(
         certificate.encode(), presented.key or None, presented.certificate or None
     )
@@ -178,7 +174,7 @@ async def _channel(address: str, tls: ControlTls | None) -> Any:
 
 
 async def _shown(address: str, tls: ControlTls, presented: Presented) -> tuple[str, str]:
-    """Return the certificate (PEM) that the control plane at `address` presents, and a name in it.
+    """Return the certificate (PEM) that the control plane at `address` presents, and a name that it contains.
 
     Raises StreamBroken if the certificate cannot be trusted.
     """
@@ -210,7 +206,7 @@ async def _shown(address: str, tls: ControlTls, presented: Presented) -> tuple[s
 
 
 def _name_in(certificate: Mapping[str, Any]) -> str:
-    """Return a name that gRPC finds in a certificate. Raises StreamBroken."""
+    """Return a name in a certificate that gRPC can check. Raises StreamBroken if there is none."""
     named = certificate.get("subjectAltName", ())
     hosts = [name.replace("*", "any") for kind, name in named if kind == "DNS"]
     addresses = [str(ip_address(name)) for kind, name in named if kind == "IP Address"]
@@ -223,7 +219,7 @@ def _name_in(certificate: Mapping[str, Any]) -> str:
 
 def _why_broken(error: Any, tls: ControlTls | None) -> str:
     said = str(error.details() or error.code().name)
-    # A server that expects TLS closes a connection that begins without it, and cannot give a reason.
+    # A server that expects TLS closes a plain connection without giving a reason.
     if tls is None and said.endswith("Socket closed"):
         return (
             f"{said}. If it requires certificates, name this process's with --control-tls-cert, --control-tls-key and "
@@ -238,4 +234,4 @@ def _why_no_tls(error: ssl.SSLError) -> str:
             f"its certificate is not trusted ({error.verify_message}): name the authority that signed it with "
             "--control-tls-ca"
         )
-    return f"there is no TLS between it and this process: {error.reason or error}"
+    return f"the TLS handshake with it failed: {error.reason or error}"

@@ -1,13 +1,13 @@
-"""Imports grpcio, which takes a tenth of a second and 20 MB, only when it is needed."""
+"""Imports grpcio only when it is needed, since that takes a tenth of a second and 20 MB."""
 
 import os
 from typing import Any
 
 
 def imported() -> Any:
-    """Return the module `grpc`, with `grpc.aio`.
+    """Return the module `grpc`, including `grpc.aio`.
 
-    Its core writes nothing to standard error unless GRPC_VERBOSITY is set: calls report their errors themselves.
+    Unless GRPC_VERBOSITY is set, its core writes nothing to standard error, since calls report their own errors.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     import grpc

@@ -1,4 +1,4 @@
-"""The interface between the in-process transport and the runtime: gRPC's messages, passed as objects."""
+"""The interface between the in-process transport and the runtime, which exchange gRPC's messages as objects."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,7 +11,7 @@ from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 
 class Receiver(Protocol):
-    """The client's end of a session. The runtime calls it in the event loop, in order. It must not raise."""
+    """The client's end of a session. The runtime calls it in the event loop, in order; it must not raise."""
 
     def deliver(
         self,
@@ -20,14 +20,14 @@ class Receiver(Protocol):
         replies: Sequence[Reply],
         position: int,
     ) -> None:
-        """Apply the deltas, then settle the calls to which the replies belong.
+        """Apply the deltas, then settle the calls that the replies belong to.
 
-        The messages are shared, so they must not be changed. The journal is durable up to `position`.
+        The messages are shared and must not be changed. The journal is durable up to `position`.
         """
         ...
 
     def lost(self, error: ControlPlaneUnavailable) -> None:
-        """Handle the end of the session, with its reason. Nothing more is delivered."""
+        """Handle the end of the session, after which nothing more is delivered. `error` gives the reason."""
         ...
 
 
@@ -35,16 +35,13 @@ class HostSession(Protocol):
     """The control plane's end of a session. The first delivery is a snapshot of the cluster."""
 
     def submit(self, commands: Sequence[Command]) -> None:
-        """Accept commands, to be decided in order.
-
-        Raises ControlPlaneUnavailable if too many are waiting or the control plane has stopped.
+        """Accept commands, to be decided in order. Raises ControlPlaneUnavailable if too many are waiting or the
+        control plane has stopped.
         """
         ...
 
     def subscribe(self, keys: Sequence[PartitionKey]) -> None:
-        """Send a snapshot and then deltas of each partition. A partition that is already subscribed gets a new
-        snapshot.
-        """
+        """Send a snapshot of each partition (a new one if it is already subscribed), and then its deltas."""
         ...
 
     def unsubscribe(self, keys: Sequence[PartitionKey]) -> None:
@@ -52,7 +49,7 @@ class HostSession(Protocol):
         ...
 
     def close(self) -> None:
-        """End the session, because its client is gone. Its parked commands are dropped."""
+        """End the session of a client that is gone, and drop its parked commands."""
         ...
 
 
@@ -60,7 +57,5 @@ class Host(Protocol):
     """The control plane as seen by the in-process transport."""
 
     def open_session(self, receiver: Receiver) -> HostSession:
-        """Open a session that delivers to `receiver`. Raises ControlPlaneUnavailable if the control plane has
-        stopped.
-        """
+        """Open a session that delivers to `receiver`. Raises ControlPlaneUnavailable if the runtime has stopped."""
         ...

@@ -16,8 +16,8 @@ from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 class InProcessClient:
     """A ControlClient for a runtime in this process.
 
-    The runtime decides a command within `call`, before its first await, or later if it is too busy. `max_partitions` is
-    the maximum number of subscribed partitions, and `max_calls` the maximum number of calls that wait for a reply.
+    Unless the runtime is busy, it decides a command within `call`, before the first await. At most `max_partitions`
+    partitions are subscribed, and at most `max_calls` calls wait for a reply.
     """
 
     def __init__(
@@ -35,7 +35,6 @@ class InProcessClient:
 
     @property
     def cluster(self) -> ClusterView:
-        """The view of topics and live agents."""
         return self._subscriptions.cluster
 
     @property

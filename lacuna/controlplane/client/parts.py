@@ -1,6 +1,6 @@
 """Sends long commands in parts, and requests the rest of long answers (`lacuna.controlplane.shared.parts`).
 
-Other commands are decided between the parts, so an answer in several parts may not reflect a single moment.
+Other commands may be decided between the parts, so a long answer need not reflect a single moment.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -11,11 +11,11 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.groups_pb2 import OffsetFetchGroup
 
 _Call = Callable[[Command], Awaitable[Reply]]
-# Fields are looked up by name, so messages are Any here.
+# Fields are accessed by name, so messages are typed as Any here.
 
 
 async def call_in_parts(call: _Call, command: Command) -> Reply:
-    """Return the whole reply to a command of any length. Raises the errors of `call`."""
+    """Send a command of any length, and return the whole reply. Raises the errors of `call`."""
     verb = command.WhichOneof("verb")
     if verb in LISTS:
         return await _list(call, command, verb)
@@ -60,7 +60,7 @@ async def _items(call: _Call, command: Command, verb: str) -> Reply:
 
 
 def _pieces(item: Any) -> Iterator[Any]:
-    """Yield an item. If it names too many partitions, yield several items instead, each with some of the partitions."""
+    """Yield the item or, if it names too many partitions, several items that each name some of them."""
     if not isinstance(item, OffsetFetchGroup) or len(item.partitions) <= MOST_ITEMS:
         yield item
         return
@@ -75,7 +75,7 @@ def _pieces(item: Any) -> Iterator[Any]:
 
 
 def _put_together(told: Any, asked: Sequence[OffsetFetchGroup]) -> None:
-    """Replace the answers to the pieces of groups with one answer per group. An error applies to the whole group."""
+    """Merge the answers about parts of a group into one answer per group. An error applies to the whole group."""
     answers = iter(list(told))
     del told[:]
     for group in asked:
@@ -88,7 +88,7 @@ def _put_together(told: Any, asked: Sequence[OffsetFetchGroup]) -> None:
 
 
 def _room(items: Sequence[Any], start: int) -> int:
-    """Return the end of the part that begins with the item at `start`."""
+    """Return the index after the last item that fits into the part that begins with item `start`."""
     left = MOST_ITEMS
     for index in range(start, len(items)):
         each = items[index]
@@ -99,7 +99,7 @@ def _room(items: Sequence[Any], start: int) -> int:
 
 
 def _goes_on(verb: str, told: Any) -> bool:
-    """Whether the last answer is incomplete."""
+    """Whether the rest of the answer still has to be requested."""
     return verb in LISTED and told[-1].HasField("next_after")
 
 

@@ -1,6 +1,4 @@
-"""Asks the control plane where partitions ended for read_committed consumers at a past time, and where they can be cut
-now.
-"""
+"""Asks where partitions ended for read_committed consumers at a past time, and where they can be cut now."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from lacuna.controlplane.v1.log_pb2 import (
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """Partitions as they were at `as_of_ms`. If the requested time precedes `known_from_ms`, `as_of_ms` is 0 and there
+    """Partitions as they were at `as_of_ms`. If the requested time is before `known_from_ms`, `as_of_ms` is 0 and there
     are no partitions.
     """
 
@@ -30,15 +28,15 @@ class AsOf:
 
     @property
     def is_known(self) -> bool:
-        """Whether the partitions are known at the requested time."""
+        """Whether the partitions are known as of the requested time."""
         return self.as_of_ms > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The largest ends of partitions, at `at_ms`, that split no transaction.
+    """The largest end offsets, as of `at_ms`, that split no transaction.
 
-    `holders` are the open transactions that hold the ends back. A partition refers to its holder by number, counted
+    `holders` are the open transactions that prevent larger offsets. A partition refers to its holder by number, counted
     from 1.
     """
 
@@ -47,7 +45,7 @@ class Cut:
     holders: Sequence[CutHolder]
 
     def holder_of(self, key: PartitionKey) -> CutHolder | None:
-        """Return the transaction that the end of a partition waits for, if there is one and it is listed."""
+        """Return the open transaction that limits a partition's end, or None if there is none or it is not listed."""
         number = self.partitions[key].holder
         return self.holders[number - 1] if number else None
 
@@ -62,7 +60,7 @@ async def read_cut(control: ControlClient, keys: Sequence[PartitionKey]) -> Cut:
 async def read_as_of(
     control: ControlClient, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False
 ) -> AsOf:
-    """Return the partitions at the last time up to `at_ms` that is known for all of them, or their ends in a cut of
+    """Return the partitions at the last time up to `at_ms` that is known for all of them or, with `is_cut`, a cut as of
     that time. Raises the errors of `control.call`.
     """
     wanted = ReadAsOf(partitions=map(named, keys), at_ms=at_ms, is_cut=is_cut)
@@ -73,6 +71,6 @@ async def read_as_of(
 
 
 def not_known(what: str, known_from_ms: int) -> str:
-    """Return the error for a time before the first known time of one or several topics."""
+    """Return the error message for a time before `known_from_ms`, the first known one of a topic or several."""
     since = show_time(known_from_ms)
-    return f"the visible part of {what} is known only from {since} on: give a later time"
+    return f"the visible part of {what} is known only since {since}: give a later time"

@@ -1,4 +1,4 @@
-"""The control plane as agents and jobs see it, independent of the transport, and the errors of a call to it."""
+"""The control plane as agents and jobs see it, regardless of the transport, and the errors of calls to it."""
 
 from typing import Protocol
 
@@ -8,13 +8,14 @@ from lacuna.controlplane.v1.log_pb2 import ReadPartitions
 
 
 class ControlPlaneUnavailable(Exception):
-    """There was no reply: the command may or may not have taken effect. Idempotent commands can be retried."""
+    """The control plane has not replied, so the command may have taken effect. Idempotent commands can be retried."""
 
 
 class CommandRefused(Exception):
-    """The control plane rejected the command and changed nothing. `code` is the number of an ErrorCode.
+    """The control plane has rejected the command and changed nothing. `code` is the number of an ErrorCode.
 
-    With UNKNOWN_SERVER_ERROR, the leader fell silent while it decided the command, which may have changed something.
+    The exception is UNKNOWN_SERVER_ERROR: the leader fell silent while deciding the command, which may have had an
+    effect.
     """
 
     def __init__(self, code: int, message: str) -> None:
@@ -24,11 +25,11 @@ class CommandRefused(Exception):
 
 
 class ControlClient(Protocol):
-    """A client of the control plane: it sends commands, and receives replies and versioned deltas."""
+    """Sends commands to the control plane, and receives replies and versioned deltas."""
 
     @property
     def journal_position(self) -> int:
-        """The position up to which the journal is known to be durable; 0 if not known yet."""
+        """The position up to which the journal is known to be durable, or 0 if not yet known."""
         ...
 
     @property
@@ -38,42 +39,40 @@ class ControlClient(Protocol):
 
     @property
     def is_shut_out(self) -> bool:
-        """Whether this client cannot reach the leader, because the leader is reachable only from its own machine."""
+        """Whether the leader cannot be reached because it accepts connections only from its own machine."""
         ...
 
     async def call(self, command: Command) -> Reply:
         """Set `command.command_id`, send the command and return its reply.
 
-        Commands are decided in the order of the calls. By the time the reply is returned, the views include every
-        change that was made before it. Raises ControlPlaneUnavailable (the outcome is unknown) and CommandRefused
-        (nothing changed).
+        Commands are decided in the order of the calls. When the reply is returned, the views reflect every change made
+        before it. Raises ControlPlaneUnavailable (the outcome is unknown) or CommandRefused (nothing has changed).
         """
         ...
 
     def give_up_unsent(self, reason: str) -> None:
-        """Fail all calls whose command has not been sent yet, with ControlPlaneUnavailable(reason). These commands are
-        never sent.
+        """Fail all calls whose commands have not been sent, with ControlPlaneUnavailable(reason), and drop the
+        commands.
         """
         ...
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
-        """Return the view of a partition, and subscribe to it if necessary. Await its `ready()` before reading it.
+        """Return the view of a partition, subscribing to it if necessary. Await its `ready()` before reading it.
 
-        Beyond a bound, the least recently used views without listeners are unsubscribed. So call this method at each
-        use instead of keeping the view.
+        Call this for each use instead of keeping the view: above a limit, the least recently used views without
+        listeners are unsubscribed.
         """
         ...
 
     async def close(self) -> None:
-        """End the session; waiting calls fail. Closing again does nothing."""
+        """End the session and fail all waiting calls. Closing again has no effect."""
         ...
 
 
 async def confirm(control: ControlClient) -> None:
-    """Wait until the views include every change that the control plane acknowledged to anyone before this call.
+    """Wait until the views include every change that the control plane acknowledged to any client before this call.
 
-    Each session receives changes separately, so a change acknowledged to another session may still be on its way to
-    this one. The reply to an empty read arrives after all such changes (adr/0003). Raises what ControlClient.call
-    raises.
+    Each session receives changes separately, so one that was acknowledged to another client may not have arrived here
+    yet. The reply to an empty read arrives after all such changes (adr/0003). Raises the errors of ControlClient.call.
     """
     await control.call(Command(read_partitions=ReadPartitions()))

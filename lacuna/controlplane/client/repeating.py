@@ -1,16 +1,16 @@
-"""Finds the commands that may be decided twice, so that a client can send them again if their outcome is unknown."""
+"""Determines which commands a client may send again if their outcome is unknown."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from lacuna.controlplane.v1.control_pb2 import Command, again, is_large
 
-# The stubs that protoc writes do not type extensions.
+# Extensions lack types in the stubs that protoc generates.
 _OPTIONS: Final[Mapping[str, Any]] = {
     field.name: field.GetOptions().Extensions
     for field in Command.DESCRIPTOR.oneofs_by_name["verb"].fields
 }
-#: The effect that a second decision of each verb would have. The caller must decide whether to repeat these verbs.
+#: Verbs that only the caller may decide to repeat, each with the effect of a second decision.
 NOT_REPEATED: Final[Mapping[str, str]] = {
     verb: options[again] for verb, options in _OPTIONS.items() if options[again]
 }
@@ -20,9 +20,9 @@ _FEW: Final = 100
 
 
 def may_have_ended_a_leader(command: Command) -> bool:
-    """Return whether a command that was in progress when its leader fell silent may be the reason for the silence."""
+    """Return whether a command that its leader was deciding when it fell silent may be the cause."""
     verb = command.WhichOneof("verb")
-    if verb == "offset_fetch":  # as consumers ask, which give up at an unknown error
+    if verb == "offset_fetch":  # consumers send it, and an unknown error would make them give up
         groups = command.offset_fetch.groups
         is_few = sum(len(each.partitions) for each in groups) <= _FEW
         return any(each.all_partitions for each in groups) or not is_few

@@ -1,7 +1,7 @@
 """Finds the leader among several control planes.
 
-The client keeps a stream with each of them. A standby reports on its stream that it does not lead, and begins a session
-on the stream as soon as it leads. So when a leader is gone, no client has to search for the next one.
+The client keeps a stream to each of them. A standby reports that it does not lead, and begins a session on the same
+stream as soon as it does. So when a leader fails, no client has to search for the next one.
 """
 
 import asyncio
@@ -15,22 +15,22 @@ from lacuna.controlplane.client.streams import Connect, Resolve, Sleep, StreamBr
 from lacuna.controlplane.shared.reach import is_address
 from lacuna.controlplane.v1.control_pb2 import SessionResponse
 
-#: How often names are looked up, without a session and with one, since control planes may have new addresses.
+#: How often names are looked up, without and with a session, since control planes may get new addresses.
 _LOOK_UP_SECONDS: Final = (1.0, 10.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchLimits:
-    """The limits of a search. Times are in seconds."""
+    """Limits of a search for the leader. Times are in seconds."""
 
     first_pause: float = 0.02
     longest_pause: float = 0.5
-    #: If there are several control planes, the client leaves one that is silent for this long and tries the next.
+    #: If there are several control planes, the client gives up one that is silent for this long and tries the next.
     longest_silence: float = 3.0
 
 
 class _Outcome(Enum):
-    """The outcome of one stream."""
+    """How one stream ended."""
 
     SERVED = "a session"
     NOT_NEEDED = "another stream has the session"
@@ -38,11 +38,11 @@ class _Outcome(Enum):
 
 
 class LeaderSearch:
-    """Keeps a stream with each control plane at `addresses`, and calls `serve` with the stream of one that leads.
+    """Keeps a stream to each control plane at `addresses`, and calls `serve` with the stream to the leader.
 
-    `serve(address, stream, first)` runs a session that begins with the message `first` until its end, and returns
-    whether the control plane was usable. There is one session at a time. `failed` receives the reason why an address
-    has no session. `random` returns numbers in [0, 1).
+    `serve(address, stream, first)` runs a session, whose first message is `first`, until it ends, and returns whether
+    the control plane was usable. Only one session runs at a time. `failed` receives the reason why an address has no
+    session. `random` returns numbers in [0, 1).
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class LeaderSearch:
         self._limits = limits
         self._random = random
         self._sleep = sleep
-        #: For each of the addresses, the control planes found at the last lookup.
+        #: For each address, the control planes found by the last lookup.
         self._places: dict[str, Sequence[str]] = dict.fromkeys(addresses, ())
         #: The leader's address, as a standby reported it.
         self._named = ""
@@ -76,7 +76,7 @@ class LeaderSearch:
 
     @property
     def is_shut_out(self) -> bool:
-        """Whether a standby has named a leader that cannot be reached, and no session has begun since."""
+        """Whether a standby has named a leader that cannot be reached, and no session has begun since then."""
         return self._named != "" and not is_address(self._named)
 
     async def run(self) -> None:
@@ -106,9 +106,9 @@ class LeaderSearch:
                 )
 
     def _keep_lines(self) -> None:
-        """Keep a connection to each known control plane, and to the one that serves."""
+        """Keep a stream to each known control plane, including the one with the session."""
         wanted = dict.fromkeys(place for places in self._places.values() for place in places)
-        # During a session, the leader's place is known, by whatever name.
+        # During a session, the leader is known, by whatever name.
         wanted |= dict.fromkeys(filter(is_address, (self._address or self._named,)))
         for place, line in list(self._lines.items()):
             if line.done():
@@ -118,7 +118,7 @@ class LeaderSearch:
         for place in wanted:
             if place not in self._lines:
                 self._lines[place] = asyncio.create_task(self._keep_line(place))
-                # It ends only because of a bug, which should end the search too.
+                # It ends only because of a bug, which should end the search as well.
                 self._lines[place].add_done_callback(lambda _: self._look_again())
 
     def _look_again(self) -> None:
@@ -126,7 +126,7 @@ class LeaderSearch:
             self._wake.set_result(None)
 
     async def _keep_line(self, place: str) -> None:
-        """Open one stream after another, with a pause after each one that did not lead to a session."""
+        """Open one stream after another, pausing after each one that leads to no session."""
         failures = 0
         while True:
             outcome = await self._try(place)
@@ -150,7 +150,7 @@ class LeaderSearch:
 
     @asynccontextmanager
     async def _watched(self, stream: WatchedStream) -> AsyncIterator[None]:
-        """Run the body. If there are other control planes to try, give the stream up when it falls silent."""
+        """Run the body. If there are other control planes to try, give the stream up once it falls silent."""
         if len(self._lines) == 1:
             yield
             return
@@ -163,7 +163,7 @@ class LeaderSearch:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _first_of_leader(self, place: str, stream: WatchedStream) -> SessionResponse | None:
-        """Wait until this control plane leads, and return its first message, or None if the stream has ended."""
+        """Wait until this control plane leads, and return its first message, or None if the stream ends first."""
         try:
             while (response := await stream.read()).HasField("not_leader"):
                 self._failed(f"the control plane at {place} does not lead, and no leader was found")
@@ -176,9 +176,8 @@ class LeaderSearch:
         return response
 
     def _may_serve(self, place: str, first: SessionResponse) -> bool:
-        """Whether there is no session yet, or only one with an earlier leader, which then ends.
-
-        Otherwise, the control plane is an earlier leader, or the present leader under another name.
+        """Return whether to begin a session: if there is none yet, or only one with an earlier leader, which then ends.
+        Otherwise, this is an earlier leader, or the current one under a different name.
         """
         if self._session is None:
             return True

@@ -1,10 +1,10 @@
-"""A ControlClient over a Session stream that carries many commands in each message.
+"""A ControlClient over a Session stream, which sends many commands in each message.
 
-While one message is being written, commands are collected for the next. When the stream ends, every view becomes stale
-until another control plane leads (`search`). The client then subscribes again. It also resends unanswered commands that
-may be decided twice and are not suspected of having silenced the leader (`repeating`). Other calls whose command was
-sent fail, because their outcome is unknown. Once the client has been without a session for `give_up_after` seconds,
-calls and `ready` fail at once.
+While one message is being sent, commands are collected for the next. When the stream ends, all views are stale until a
+control plane leads again (`search`). The client then renews its subscriptions, and resends unanswered commands that may
+be decided twice and are not suspected of having silenced the leader (`repeating`). Calls with other commands that were
+sent fail, since their outcome is unknown. After `give_up_after` seconds without a session, calls and `ready` fail at
+once.
 """
 
 import asyncio
@@ -31,19 +31,19 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, S
 
 _log = logging.getLogger("lacuna.controlplane.client")
 
-#: The maximum number of event loop iterations for which a message waits for further commands.
+#: The maximum number of event loop iterations for which a message waits for more commands.
 _MAX_ITERATIONS: Final = 4
-#: After a message about more partitions than this, other work runs before the next message is processed.
+#: After processing a message about more partitions than this, let other work run before the next message.
 _MANY_TOLD: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits(SearchLimits):
-    """Bounds on subscribed partitions, waiting calls, and the contents of a message. Times are in seconds.
+    """Limits on subscribed partitions, waiting calls, and the contents of a message. Times are in seconds.
 
-    `max_message_wishes` counts the partitions to subscribe and unsubscribe, since both ends process them in small
-    steps. A message can exceed `max_message_bytes` by one command of at most `max_command_bytes`; the service accepts
-    messages of that size.
+    `max_message_wishes` limits how many partitions a message subscribes and unsubscribes, since both ends process them
+    in small steps. A message may exceed `max_message_bytes` by one command of at most `max_command_bytes`, which the
+    service accepts.
     """
 
     max_partitions: int = 10_000
@@ -53,9 +53,9 @@ class SessionLimits(SearchLimits):
     max_message_bytes: int = 4 << 20
     max_command_bytes: int = 32 << 20
     give_up_after: float = 10.0
-    #: How many times a command is sent again after the end of its session.
+    #: How many times a command is resent after sessions end.
     max_repeats: int = 3
-    #: A command that may end a leader is not sent again if it was unanswered for this long.
+    #: A command that may silence a leader is not resent if it was unanswered for this long.
     suspect_after: float = 1.0
 
 
@@ -92,14 +92,13 @@ class SessionClient:
         )
         self._calls = Calls(self._limits.max_calls)
         self._unsent: deque[Command] = deque()
-        #: The waiting commands of this session by id, in the order in which they were sent, each with the time of
-        #: sending.
+        #: This session's unanswered commands by id, in the order of sending, each with the time of sending.
         self._sent: dict[int, tuple[Command, float]] = {}
-        #: How many times each waiting command was sent again. Commands that were sent only once are not included.
+        #: How many times each unanswered command has been resent. Commands sent only once are not included.
         self._repeats: dict[int, int] = {}
         self._reason = "nothing was tried yet"
         self.journal_position = 0
-        #: The request in the next message for each partition: True to subscribe, False to unsubscribe.
+        #: What the next message requests for each partition: True to subscribe, False to unsubscribe.
         self._wishes: dict[PartitionKey, bool] = {}
         self._wake = asyncio.Event()
         self._subscriptions = Subscriptions(
@@ -115,13 +114,12 @@ class SessionClient:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start connecting in the background; calls wait until there is a session."""
+        """Begin connecting in the background. Calls wait until there is a session."""
         self._arm()
         self._task = asyncio.create_task(self._run())
 
     @property
     def cluster(self) -> ClusterView:
-        """The view of topics and live agents."""
         return self._subscriptions.cluster
 
     @property
@@ -169,14 +167,14 @@ class SessionClient:
             await self._search.run()
         except Exception as error:
             _log.critical(
-                "the control plane client stops after an unexpected error; please report it",
+                "the control plane client stops because of an unexpected error; please report it",
                 exc_info=error,
             )
             self._subscriptions.interrupt()
             self._fail(ControlPlaneUnavailable(f"this client has failed: {error!r}"))
 
     async def _serve(self, address: str, stream: WatchedStream, first: SessionResponse) -> bool:
-        """Run one session until it ends, and return whether this control plane was usable."""
+        """Run one session until it ends, and return whether the control plane was usable."""
         if why := why_not(first.contract):
             self._not_found(f"the control plane at {address} cannot be used: {why}")
             return False
@@ -194,7 +192,9 @@ class SessionClient:
         try:
             while not self._is_older(response := await stream.read()):
                 self._receive(response)
-                if len(response.partitions) > _MANY_TOLD:  # the next message may have arrived too
+                if (
+                    len(response.partitions) > _MANY_TOLD
+                ):  # the next message may have arrived as well
                     await asyncio.sleep(0)
             reason = self._why_older(address, response)
         except StreamBroken as error:
@@ -208,11 +208,11 @@ class SessionClient:
     async def _opening(
         self, address: str, stream: WatchedStream, first: SessionResponse
     ) -> SessionResponse:
-        """Return the message with the snapshot of the cluster, which waits until the journal is durable.
+        """Return the message with the snapshot of the cluster, which is sent once the journal is durable.
 
-        Empty messages may precede it. No command is sent until then, because an agent that finds itself hidden in the
-        snapshot drops its unsent commands (ADR 18). A caller that stops waiting while the cluster is not current, such
-        as an agent's Members, can then miss only replies from an ended session. Raises StreamBroken.
+        Empty messages may precede it. No command is sent before it arrives, because an agent that finds itself hidden
+        in the snapshot drops its unsent commands (ADR 18). So a caller that stops waiting while the cluster is not
+        current, such as an agent's Members, can miss only replies from an ended session. Raises StreamBroken.
         """
         response = first
         while not response.cluster:
@@ -221,14 +221,13 @@ class SessionClient:
         return response
 
     def _not_found(self, reason: str) -> None:
-        """Record why there is no session with one of the control planes."""
         if not self._is_connected:
             self._reason = reason
             if self._failure is not None:
                 self._failure = ControlPlaneUnavailable(reason)
 
     def _is_older(self, response: SessionResponse) -> bool:
-        """Whether the journal is shorter than it was at earlier replies. Continuing would hide the loss."""
+        """Whether the journal is shorter than at earlier replies, a loss that continuing would hide."""
         return 0 < response.journal_position < self.journal_position
 
     def _why_older(self, address: str, response: SessionResponse) -> str:
@@ -241,8 +240,8 @@ class SessionClient:
     async def _write(self, stream: WatchedStream) -> None:
         """Send the collected commands and subscriptions whenever there are any.
 
-        If the stream ends, the reader finds the reason. Any other error ends the session, since nothing more would be
-        sent on it and calls would wait forever.
+        If the stream ends, the reader learns the reason. Any other error ends the session, since calls would otherwise
+        wait forever.
         """
         try:
             while True:
@@ -288,10 +287,10 @@ class SessionClient:
         return request
 
     def _too_large(self, command_size: int) -> CommandRefused:
-        """Reject a command that would make the service end the session, and so fail all other calls."""
+        """Return the error for a command so large that the service would end the session, failing all other calls."""
         bound = self._limits.max_command_bytes
         message = (
-            f"a command of {command_size} bytes exceeds the bound of {bound}: send less at once"
+            f"a command of {command_size} bytes exceeds the limit of {bound}: send less at a time"
         )
         return CommandRefused(ErrorCode.INVALID_REQUEST, message)
 
@@ -310,7 +309,7 @@ class SessionClient:
         self._wake.set()
 
     def _interrupt(self, reason: str) -> None:
-        """Mark views as stale, and resend or fail the sent commands, since the session has ended."""
+        """Mark all views as stale after a session has ended, and resend or fail the commands that were sent."""
         error = ControlPlaneUnavailable(reason)
         self._subscriptions.interrupt()
         self._reason = reason
@@ -323,16 +322,14 @@ class SessionClient:
         self._arm()
 
     def _refuse_suspects(self, reason: str) -> None:
-        """Fail the calls whose command may have silenced the leader, so that it does not end the next leader as
-        well.
-        """
+        """Fail the calls whose commands may have silenced the leader, so that they do not silence the next one."""
         latest = asyncio.get_running_loop().time() - self._limits.suspect_after
         for command, since in list(self._sent.values()):
             if since <= latest and may_have_ended_a_leader(command):
                 verb = command.WhichOneof("verb")
                 message = (
                     f"{verb} was in progress when the control plane fell silent ({reason}), and "
-                    "may be the cause. It is not sent to the next leader: ask for less at once"
+                    "may be the cause. It will not be sent to the next leader: ask for less at a time"
                 )
                 del self._sent[command.command_id]
                 refused = CommandRefused(ErrorCode.UNKNOWN_SERVER_ERROR, message)

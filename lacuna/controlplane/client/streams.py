@@ -1,4 +1,4 @@
-"""The stream of a session as its client uses it, independent of the transport."""
+"""The client's end of a Session stream, regardless of the transport."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,7 +13,7 @@ class StreamBroken(Exception):
 
 
 class Stream(Protocol):
-    """One Session stream, as its client uses it. The first `read` opens it."""
+    """A Session stream as the client uses it. The first `read` opens it."""
 
     async def read(self) -> SessionResponse | None:
         """Return the next message, or None once the control plane has ended the stream. Raises StreamBroken."""
@@ -29,15 +29,15 @@ class Stream(Protocol):
 
 
 Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[Stream]]
-"""Makes a stream to an address, and closes its connection when the `async with` block ends."""
+"""Opens a stream to an address, whose connection is closed when the `async with` block ends."""
 Resolve: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]
-"""Returns the addresses that a given address stands for, such as those of a DNS name. Raises OSError."""
+"""Returns the addresses behind an address, such as those of a DNS name. Raises OSError."""
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 """Waits for the given number of seconds."""
 
 
 class WatchedStream:
-    """A stream that can be given up for a reason, which its reader receives."""
+    """A stream that can be given up for a reason, which is passed to its reader."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -64,18 +64,14 @@ class WatchedStream:
         return response
 
     async def write(self, request: SessionRequest) -> None:
-        """Send a message. Raises StreamBroken."""
         await self._stream.write(request)
 
     def give_up(self, why: str) -> None:
-        """End the stream, and give its reader the reason."""
         self._why_given_up = why
         self._stream.cancel()
 
     async def give_up_when_silent(self, seconds: float, sleep: Sleep) -> None:
-        """Give up the stream after `seconds` without a message, since a live control plane never falls silent for that
-        long.
-        """
+        """Give the stream up after `seconds` without a message, since no live control plane is silent for so long."""
         loop = asyncio.get_running_loop()
         while (left := self._heard + seconds - loop.time()) > 0:
             await sleep(left)

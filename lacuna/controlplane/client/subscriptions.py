@@ -1,4 +1,4 @@
-"""The views of one client: the subscribed partitions, and the deltas applied to them."""
+"""The views of one client, and the subscriptions and deltas that keep them current."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -15,11 +15,10 @@ Send = Callable[[Sequence[PartitionKey]], None]
 
 
 class Subscriptions:
-    """The subscribed views: at most `max_partitions`, except that views in use are never unsubscribed.
+    """The subscribed views: at most `max_partitions`, not counting excess views that are in use.
 
-    So a request for more partitions than that keeps the views that it already has until it has all of them.
-
-    `subscribe` and `unsubscribe` inform the control plane, or are queued until there is a session.
+    A request for more partitions than that therefore keeps its views until it has all of them. `subscribe` and
+    `unsubscribe` notify the control plane, or wait until there is a session.
     """
 
     def __init__(self, max_partitions: int, subscribe: Send, unsubscribe: Send) -> None:
@@ -28,17 +27,16 @@ class Subscriptions:
         self._subscribe = subscribe
         self._unsubscribe = unsubscribe
         self._subscribed: dict[PartitionKey, PartitionView] = {}
-        #: The subscribed views that are not in use, the least recently used first.
+        #: The subscribed views that are not in use, least recently used first.
         self._idle: OrderedDict[PartitionKey, None] = OrderedDict()
-        #: The views whose topics are deleted. They are dropped when they are not in use and the next delta or call
-        #: arrives.
+        #: The views of deleted topics. They are dropped at the next delta or call after they cease to be in use.
         self._deleted: dict[PartitionKey, None] = {}
         #: Includes unsubscribed views that a caller still holds, so that a partition never has two view objects.
         self._known: WeakValueDictionary[PartitionKey, PartitionView] = WeakValueDictionary()
         self._failure: ControlPlaneUnavailable | None = None
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
-        """Return the view of a partition, and subscribe to it if it is not subscribed."""
+        """Return the view of a partition, subscribing to it if necessary."""
         key = (topic_id, partition)
         view = self._subscribed.get(key)
         if view is not None:
@@ -52,7 +50,6 @@ class Subscriptions:
         return view
 
     def keys(self) -> list[PartitionKey]:
-        """Return the subscribed partitions."""
         return list(self._subscribed)
 
     def want(self, view: PartitionView) -> None:
@@ -74,7 +71,7 @@ class Subscriptions:
             raise ControlPlaneUnavailable(str(self._failure))
 
     def apply(self, partitions: Sequence[PartitionDelta], cluster: Sequence[ClusterDelta]) -> None:
-        """Apply deltas in order. Subscribe to a view again if it missed a version (S3)."""
+        """Apply deltas in order. A view that has missed a version is subscribed again (S3)."""
         self._drop_deleted()
         for delta in partitions:
             key = key_of(delta.partition)
@@ -90,28 +87,26 @@ class Subscriptions:
             self.cluster.apply(cluster_delta)
 
     def interrupt(self) -> None:
-        """Mark every view as stale, since the session is lost and versions may be missed."""
+        """Mark every view as stale, since versions may be missed without a session."""
         self.cluster.is_current = False
         for view in self._subscribed.values():
             view.leave()
 
     def fail(self, error: ControlPlaneUnavailable) -> None:
-        """Fail all callers that wait for a view: until `restore`, the control plane cannot be reached."""
+        """Fail all callers that are waiting for a view: the control plane is unreachable until `restore` is called."""
         self._failure = error
         self.cluster.fail(error)
         for view in self._subscribed.values():
             view.fail(error)
 
     def restore(self) -> None:
-        """Let callers wait for views again now that there is a session. Every view is stale until the session updates
-        it.
-        """
+        """Let callers wait for views again, now that there is a session. Each view is stale until updated."""
         self._failure = None
         for view in self._subscribed.values():
             view.is_as_left = False
 
     def _drop_deleted(self) -> None:
-        """Unsubscribe unused views of deleted topics. While there is room, nothing else unsubscribes them."""
+        """Unsubscribe unused views of deleted topics, which would otherwise stay until room is needed."""
         for key in [each for each in self._deleted if each in self._idle]:
             self._remove(key)
             self._unsubscribe((key,))
@@ -125,7 +120,7 @@ class Subscriptions:
         self._subscribe((key,))
 
     def _make_room(self) -> None:
-        """Unsubscribe the least recently used views that are not in use, except the last, which was just requested."""
+        """Unsubscribe the least recently used views that are not in use, except the one just requested."""
         while len(self._subscribed) > self._max_partitions and len(self._idle) > 1:
             key = next(iter(self._idle))
             self._remove(key)

@@ -1,4 +1,4 @@
-"""Parses times and durations written by users, and formats times for display."""
+"""Parses times and durations that users enter, and formats times for display."""
 
 import re
 from datetime import UTC, datetime, tzinfo
@@ -13,8 +13,8 @@ _MILLISECONDS: Final = re.compile(r"[0-9]{9,15}", re.ASCII)
 
 
 def seconds_of(text: str) -> float | None:
-    """Return a duration such as 250ms, 30s, 10m, 24h or 7d in seconds. Return None for any other text, and if the
-    duration is 0 or more than a century.
+    """Return a duration such as 250ms, 30s, 10m, 24h or 7d in seconds, or None for any other text, for 0, and for more
+    than a century.
     """
     match = _DURATION.fullmatch(text.strip())
     seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
@@ -22,10 +22,8 @@ def seconds_of(text: str) -> float | None:
 
 
 def time_of(text: str, now_ms: int, zone: tzinfo | None = None) -> int | None:
-    """Return a time in milliseconds since 1970, given in ISO 8601 or as a duration ago (10m or -10m). Return None for
-    any other text.
-
-    A time without a zone is in `zone`, or else local.
+    """Return a time, given in ISO 8601 or as a duration ago (10m or -10m), in milliseconds since 1970. Return None for
+    any other text. A time without a zone is in `zone`, or local if that is None.
     """
     ago = seconds_of(text.removeprefix("-"))
     if ago is not None:
@@ -40,14 +38,14 @@ def time_of(text: str, now_ms: int, zone: tzinfo | None = None) -> int | None:
 
 
 def past_time_of(text: str, now_ms: int) -> int:
-    """Return a past time, in a form of `time_of` or in milliseconds since 1970, as milliseconds since 1970.
+    """Return a past time in milliseconds since 1970, given as such or in a form that `time_of` accepts.
 
-    Raises ValueError for other text and for future times. The message says what to write.
+    Raises ValueError for other text and for future times. The message names the accepted forms.
     """
     found = int(text) if _MILLISECONDS.fullmatch(text) else time_of(text, now_ms)
     if found is None:
         raise ValueError(
-            "write a time such as 2026-11-26T13:00 or 2026-11-26T12:00Z, milliseconds since 1970, or -15m for fifteen "
+            "use a time such as 2026-11-26T13:00 or 2026-11-26T12:00Z, milliseconds since 1970, or -15m for fifteen "
             "minutes ago"
         )
     if found > now_ms:
@@ -56,5 +54,5 @@ def past_time_of(text: str, now_ms: int) -> int:
 
 
 def show_time(time_ms: int) -> str:
-    """Return a time in ISO 8601, to the second, in local time with its UTC offset."""
+    """Return a time in ISO 8601, to the second, as local time with a UTC offset."""
     return datetime.fromtimestamp(time_ms // 1000, UTC).astimezone().isoformat()

@@ -1,4 +1,4 @@
-"""TLS between control planes, agents and jobs: each presents a certificate, and trusts those of one authority."""
+"""TLS between control planes, agents and jobs. Each presents a certificate, and trusts those of one authority."""
 
 import ssl
 import time
@@ -17,9 +17,7 @@ _ALPN: Final = "h2"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlTlsSettings:
-    """The TLS files of one end of a connection, and the peers that it accepts as part of the cluster. Raises
-    SettingsError.
-    """
+    """The TLS files of one end of a connection, and the peers accepted as part of the cluster. Raises SettingsError."""
 
     certificate: str = setting(
         "controlplane.ssl.certificate.location",
@@ -41,7 +39,7 @@ class ControlTlsSettings:
     key_password: str = setting(
         "controlplane.ssl.key.password",
         "",
-        "The password of that key, if it has one. A reference: file:PATH, env:NAME or command:LINE.",
+        "The password of that key, if any, as a reference: file:PATH, env:NAME or command:LINE.",
     )
     authorities: str = setting(
         "controlplane.ssl.ca.location",
@@ -65,7 +63,6 @@ class ControlTlsSettings:
         check_settings(self)
 
     def by_key(self) -> dict[str, str | None]:
-        """Return the settings by their keys."""
         return {row.key: getattr(self, name) for name, row in settings_of(type(self)).items()}
 
     @property
@@ -80,7 +77,7 @@ NO_TLS: Final = ControlTlsSettings()
 def control_tls_settings(
     given: Mapping[str, str | None], environment: Mapping[str, str]
 ) -> ControlTlsSettings:
-    """Return the settings in `given`, by key. The environment provides those that are missing. Raises SettingsError."""
+    """Return the settings in `given`, by key; missing ones come from the environment. Raises SettingsError."""
     found = {
         name: given.get(row.key) or environment.get(row.variable) or str(row.default)
         for name, row in settings_of(ControlTlsSettings).items()
@@ -90,25 +87,22 @@ def control_tls_settings(
 
 @dataclass(frozen=True)
 class ControlPlace:
-    """The address of control planes (HOST:PORT, several separated by commas, or unix:PATH), and the TLS files for
-    connections to them.
-
-    It contains no secrets, so Spark may send it to its executors.
+    """The address of control planes (HOST:PORT, comma-separated if there are several, or unix:PATH), and the TLS files
+    for connecting to them. It contains no secrets, so Spark may send it to its executors.
     """
 
     address: str
     tls: ControlTlsSettings = NO_TLS
 
     def __str__(self) -> str:
-        """Return the address."""
         return self.address
 
 
 @dataclass(frozen=True, slots=True)
 class Presented:
-    """The certificates that a process presents and trusts, as PEM. `authorities` is empty if it trusts only its own.
+    """The certificates that a process presents and trusts, as PEM. If `authorities` is empty, it trusts only its own.
 
-    `context` checks a peer in the same way, for code that has to see its certificate before gRPC does.
+    `context` verifies a peer in the same way, for code that needs the peer's certificate before gRPC connects.
     """
 
     certificate: bytes
@@ -118,10 +112,10 @@ class Presented:
 
 
 class ControlTls:
-    """The certificates of one process. Changed files are read again, and used for new connections."""
+    """The certificates of one process. Changed files are reloaded for new connections."""
 
     def __init__(self, settings: ControlTlsSettings) -> None:
-        """Raises UserError for files that cannot be used."""
+        """Raises UserError if the files cannot be used."""
         if bool(settings.certificate) != bool(settings.key):
             raise UserError(
                 "a certificate needs its key, and a key its certificate: name both with --control-tls-cert and "
@@ -141,11 +135,11 @@ class ControlTls:
 
     @property
     def asks_for_certificates(self) -> bool:
-        """Whether a server rejects clients that present no certificate."""
+        """Whether a server requires certificates from its clients."""
         return bool(self._settings.authorities)
 
     def is_cluster(self, subject: str) -> bool:
-        """Return whether the subject of a certificate is that of a control plane or an agent."""
+        """Whether a certificate's subject is that of a control plane or an agent."""
         return not self._principals or subject in self._principals
 
     def presented(self) -> Presented:
@@ -155,7 +149,8 @@ class ControlTls:
     def _read(self) -> Presented:
         settings = self._settings
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        # Peers are trusted by their authority, since a standby that takes over may have any address.
+        # Peers are trusted because of their authority rather than their address: a standby that takes over may have any
+        # address.
         context.check_hostname = False
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols([_ALPN])
@@ -170,7 +165,7 @@ class ControlTls:
         return Presented(certificate, key, authorities, context)
 
     def _own(self, context: ssl.SSLContext) -> tuple[bytes, bytes]:
-        """Return the certificate and its key, without a password, after checking that the context can use both."""
+        """Return the certificate and its unencrypted key, after checking that the context can use both."""
         settings = self._settings
         reference = settings.key_password
         password = read_secret(reference, "controlplane.ssl.key.password") if reference else b""
@@ -189,7 +184,7 @@ class ControlTls:
 
 
 def _plain(key: bytes, password: bytes) -> bytes:
-    """Return a key without its password, which gRPC cannot use."""
+    """Return a key without its password, since gRPC cannot decrypt keys."""
     try:
         from cryptography.hazmat.primitives.serialization import (
             Encoding,
@@ -207,5 +202,5 @@ def _plain(key: bytes, password: bytes) -> bytes:
 
 
 def made_of(settings: ControlTlsSettings) -> ControlTls | None:
-    """Return the certificates that settings describe, or None if the settings are without TLS. Raises UserError."""
+    """Return the certificates that the settings describe, or None without TLS. Raises UserError."""
     return ControlTls(settings) if settings.is_given else None

@@ -1,6 +1,7 @@
 """Versioned copies of the control plane's state: one view of the cluster, and one of each partition in use (S3).
 
-A view changes only by deltas, each applied in order and in one step, so a reader sees one version between two awaits.
+A view changes only by deltas, each applied in order and in one step, so a reader sees a single version between two
+awaits.
 """
 
 import asyncio
@@ -17,15 +18,13 @@ Listener = Callable[[], None]
 
 
 class _Listeners:
-    """Callbacks without arguments. If one raises an error, the event loop's handler gets the error, and the other
-    callbacks still run.
-    """
+    """Callbacks, all of which run even if some fail. The event loop's handler receives their errors."""
 
     __slots__ = ("_callbacks",)
 
     def __init__(self) -> None:
-        #: How many times each callback was added; it is called once. A dict, so that removing one of a thousand is
-        #: fast.
+        #: How often each callback has been added, though it is called only once. A dict, so that removing one of a
+        #: thousand is fast.
         self._callbacks: dict[Listener, int] = {}
 
     def add(self, callback: Listener) -> None:
@@ -51,7 +50,7 @@ class _Listeners:
 
 
 class _Ready:
-    """Callers that wait for a view to become current."""
+    """Callers that are waiting for a view to become current."""
 
     __slots__ = ("_waiting",)
 
@@ -81,17 +80,15 @@ class Feed(Protocol):
     """Keeps views current."""
 
     def want(self, view: "PartitionView") -> None:
-        """Subscribe to the view if it is not subscribed. Raises ControlPlaneUnavailable while the control plane is
-        unreachable.
-        """
+        """Subscribe to the view if necessary. Raises ControlPlaneUnavailable if the control plane is unreachable."""
         ...
 
     def want_cluster(self) -> None:
-        """Raise ControlPlaneUnavailable while the control plane is unreachable, since no snapshot can arrive then."""
+        """Raise ControlPlaneUnavailable if the control plane is unreachable, so that no snapshot can arrive."""
         ...
 
     def note_use(self, view: "PartitionView") -> None:
-        """Record that the view has come into use, or is no longer in use and may be unsubscribed."""
+        """Record that the view is now in use, or that it is no longer in use and may be unsubscribed."""
         ...
 
 
@@ -134,12 +131,12 @@ class PartitionView:
         self.extents = ExtentTable()
         self.dead = DeadRanges()
         self.is_deleted = False
-        #: While parts of a snapshot are missing, they contain the extents that begin below this offset.
+        #: While parts of a snapshot are missing: the offset below which the extents in them begin.
         self._older_below = 0
         self._is_filling = False
-        #: False until the first snapshot is complete, and while a version may have been missed.
+        #: False until the first snapshot is complete, and whenever a version may have been missed.
         self.is_current = False
-        #: Whether it was current when the last session ended, and so shows the partition as it was then.
+        #: Whether the view was current when the last session ended, and so shows the partition as of then.
         self.is_as_left = False
         self._feed = feed
         self._listeners = _Listeners()
@@ -147,7 +144,7 @@ class PartitionView:
         self._users = 0
 
     async def ready(self) -> None:
-        """Wait until the view is current. Raises ControlPlaneUnavailable, or CommandRefused if ACLs do not allow it."""
+        """Wait until the view is current. Raises ControlPlaneUnavailable, or CommandRefused if ACLs deny access."""
         if self.is_current:
             return
         self._use()
@@ -160,7 +157,7 @@ class PartitionView:
             self._release()
 
     def add_listener(self, callback: Listener) -> None:
-        """Call `callback` after each applied delta, before the reply to the command that caused the delta."""
+        """Call `callback` after each delta is applied, before the reply to the command that caused it."""
         self._listeners.add(callback)
         self._use()
 
@@ -171,16 +168,16 @@ class PartitionView:
 
     @property
     def has_been_current(self) -> bool:
-        """Whether the view has a version of the partition and has been subscribed since then."""
+        """Whether the view has received a version and has remained subscribed since then."""
         return self.version >= 0 and not self._older_below
 
     @property
     def is_in_use(self) -> bool:
-        """Whether a caller listens or waits for the view, so that it stays subscribed."""
+        """Whether a caller listens to or waits for the view, so that it must stay subscribed."""
         return self._users > 0
 
     def apply(self, delta: PartitionDelta) -> bool:
-        """Apply a delta. If it does not follow this version, mark the view stale instead and return False."""
+        """Apply a delta. If it does not follow the current version, mark the view as stale instead and return False."""
         if delta.is_snapshot:
             self.extents = ExtentTable.from_columns(delta.extents)
             self.dead = DeadRanges.from_pairs(delta.dead)
@@ -216,7 +213,6 @@ class PartitionView:
         self.is_current = self._is_filling = False
 
     def forget(self) -> None:
-        """Record that the view is no longer subscribed."""
         self.is_current = self.is_as_left = self._is_filling = False
         self.version = -1
 
@@ -244,7 +240,7 @@ class PartitionView:
             self.dead.drop_below(below)
 
     def _swap(self, swap: ExtentSwap) -> None:
-        """Replace extents, except those in missing parts, which already reflect the swap when they arrive."""
+        """Replace extents, except those that have not arrived yet, which will already reflect the swap."""
         first_offset, extents = swap.first_offset, swap.extents
         if first_offset < self._older_below:
             first_offset = self._older_below
@@ -255,7 +251,7 @@ class PartitionView:
         self.extents.replace(first_offset, max(first_offset, swap.end_offset), extents)
 
     def fail(self, error: Exception) -> None:
-        """Raise `error` in all callers that wait in `ready`, since no snapshot will arrive."""
+        """Make all callers that wait in `ready` raise `error`, since no snapshot will arrive."""
         self._ready.settle(error)
 
 
@@ -268,11 +264,11 @@ class ClusterView:
     def __init__(self, feed: Feed) -> None:
         self.version = -1
         self.cluster_id = ""
-        #: The secret by which agents recognize each other (adr/0039); empty if the control plane sends none. Never log
-        #: it.
+        #: The secret by which agents recognize each other (adr/0039), or empty if the control plane sends none. Never
+        #: log it.
         self.peer_secret = b""
         self.security = Security()
-        #: If not "", the view has only those topics that this principal may describe by ACLs.
+        #: If not "", the view contains only the topics that ACLs allow this principal to describe.
         self.principal = ""
         self.topics_by_id: dict[bytes, Topic] = {}
         self.topics_by_name: dict[str, Topic] = {}
@@ -284,7 +280,7 @@ class ClusterView:
         self.hidden_lease_ids: frozenset[int] = frozenset()
         #: The processes of `agents`; an agent has one for each worker.
         self.agent_processes = 0
-        #: The agents' leases when the session began.
+        #: The agents' leases as of the beginning of the session.
         self.lease_ids: frozenset[int] = frozenset()
         #: The numbers of the internal topics that have records.
         self.internal_topics: frozenset[int] = frozenset()
@@ -296,7 +292,7 @@ class ClusterView:
 
     @property
     def whose(self) -> str:
-        """Return a suffix for the error "there is no topic", which names the principal if the view has only the topics
+        """A suffix for the error "there is no topic" that names the principal, if the view contains only the topics
         that this principal may describe.
         """
         if not self.principal:
@@ -312,15 +308,13 @@ class ClusterView:
             await self._ready.wait()
 
     def add_listener(self, callback: Listener) -> None:
-        """Call `callback` after each applied delta."""
         self._listeners.add(callback)
 
     def remove_listener(self, callback: Listener) -> None:
-        """Undo one `add_listener`. Raises ValueError if `callback` was not added."""
         self._listeners.remove(callback)
 
     def apply(self, delta: ClusterDelta) -> None:
-        """Apply a delta. Within a session, deltas of the cluster arrive in order and without gaps."""
+        """Apply a delta. Within a session, cluster deltas arrive in order and without gaps."""
         if delta.is_snapshot:
             self.topics_by_id = {}
             self.topics_by_name = {}
@@ -353,5 +347,5 @@ class ClusterView:
         self._listeners.notify()
 
     def fail(self, error: Exception) -> None:
-        """Raise `error` in all callers that wait in `ready`, since no snapshot can arrive for now."""
+        """Make all callers that wait in `ready` raise `error`, since no snapshot can arrive for now."""
         self._ready.settle(error)

@@ -1,15 +1,16 @@
 """The journal in the bucket alone, without a database (adr/0027).
 
-Each append is one object, created under the next number with `If-None-Match: *`, so only one writer succeeds at each
-number. A new leader first raises the epoch in the manifest, with `If-Match`, and then creates an opening: an append
-without records at the end. The next append of every earlier leader has the number of an opening, and therefore fails.
+Each append is one object, created under the next number with `If-None-Match: *`, so that only one writer succeeds at
+each number. A new leader first raises the epoch in the manifest, with `If-Match`, and then creates an opening, an
+append without records, at the end. The next append of every earlier leader fails, since its number is that of an
+opening.
 
     takeover: load the manifest · replace it, epoch + 1 · list the last appends, read those that were not read yet ·
               create the opening · replace the manifest, to be sure
 
-The last step makes sure that no other leader had taken over in turn. Otherwise, appends may have been trimmed while
-this leader was paused, and it could have created its opening at the number of a trimmed append. Openings are never
-deleted, so an earlier leader cannot append, however late it wakes up.
+The last step fails if yet another leader has taken over. In that case, appends may have been trimmed while this leader
+was paused, and its opening may have the number of a trimmed one. Openings are never deleted, so an earlier leader can
+never append, however late it wakes up.
 
 The hot segments of an append are in its object (`bucket_hot`).
 """
@@ -74,22 +75,22 @@ from lacuna.logstore.segments.paths import (
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How many times in a lease `open` checks whether the leader has renewed.
+#: How often `open` checks during a lease whether the leader has renewed it.
 _LOOKS_A_LEASE: Final = 20
-#: How many appends a running leader may be ahead of the opening before it stops at its next renewal.
+#: How many times a running leader may win the race for the next number before `open` gives up.
 _LOST_RACES: Final = 1000
 #: A new control plane reads each append with a separate request, which takes a millisecond of CPU time.
 _SNAPSHOT_APPENDS: Final = 2_000
 
 
 class BucketJournal:
-    """A SharedJournal in the bucket of `store`, which messages call `name`. The caller closes the store.
+    """A SharedJournal in the bucket of `store`, called `name` in messages. The caller closes the store.
 
-    `new_cluster_id` returns an id for a new cluster. `address` is where this writer serves. This process takes over
-    from an earlier writer that has not changed the manifest for `lease` seconds of `clock`, or that has closed the
-    journal; if `lease` is 0, it takes over at once. An append that is not answered within `answer_timeout` seconds is
-    in doubt. Snapshots are in the same bucket unless `snapshots` is another store. `place` tells the snapshot process
-    where the journal and its snapshots are. `new_id` returns 16 random bytes.
+    `new_cluster_id` returns an id for a new cluster, and `new_id` 16 random bytes. `address` is where this writer
+    serves. It takes over from an earlier writer that has closed the journal, or has not changed the manifest for
+    `lease` seconds of `clock`. An append that is not answered within `answer_timeout` seconds is in doubt. Snapshots
+    are in the same bucket unless `snapshots` is a different store. `place` tells the snapshot process where to find the
+    journal and its snapshots.
     """
 
     snapshot_appends: int | None = _SNAPSHOT_APPENDS
@@ -119,7 +120,7 @@ class BucketJournal:
         self._snapshots = snapshots or BucketSnapshots(store, BUCKET, name=name, new_id=new_id)
         self._appends = Appends(self._bucket)
         self._hot = HotAppends(self._bucket, self._appends)
-        #: The last append that a trim has kept, since a snapshot is checked against it.
+        #: The last append that a trim has kept because a snapshot is checked against it.
         self._kept = 0
         self._watch = ManifestWatch(self._bucket, LeaderWatch(self._clock))
         self._is_probed = False
@@ -130,10 +131,10 @@ class BucketJournal:
         self._failed: JournalError | None = None
 
     async def check(self) -> None:
-        """Make sure, once, that the bucket honours conditional writes and belongs to the journal; `open` does this too.
+        """Make sure that the bucket honours conditional writes and belongs to the journal, unless already checked.
 
-        A standby calls this method beforehand, to take over sooner. Raises JournalRefused, JournalForeign,
-        JournalUnreachable.
+        `open` does this too; a standby calls it beforehand, to take over sooner. Raises JournalRefused, JournalForeign
+        and JournalUnreachable.
         """
         if not self._is_probed:
             await probe(self._bucket, self._new_id)
@@ -149,9 +150,10 @@ class BucketJournal:
     async def open(self, cluster_id: str | None) -> OpenedJournal:
         """Take the journal over from its last writer, or create it.
 
-        Waits until that writer has been silent for a lease, unless its silence was already observed or it has left.
-        Raises JournalInUse as soon as the writer renews its lease, JournalRefused if the bucket cannot hold a journal,
-        JournalUnreachable, JournalForeign, JournalCorrupt, and JournalLoss if an acknowledged append is missing.
+        Waits until that writer has been silent for a lease, unless it has left or its silence has already been
+        observed. Raises JournalInUse as soon as the writer renews its lease, JournalRefused if the bucket cannot hold a
+        journal, JournalLoss if an acknowledged append is missing, JournalUnreachable, JournalForeign and
+        JournalCorrupt.
         """
         if self._is_open:
             raise JournalInUse("this journal is already open")
@@ -159,7 +161,7 @@ class BucketJournal:
         self._failed = None
         try:
             await self.check()
-            # Read before the takeover, when no other writer can have a later epoch than this one.
+            # Read before the takeover, while no other writer can have a later epoch than this one.
             known = self._appends.last_known
             held = await self._take_over(cluster_id)
             await self._begin(held, known)
@@ -169,10 +171,10 @@ class BucketJournal:
             raise
 
     async def _begin(self, held: HeldManifest, known: Mark) -> None:
-        """Close the journal to earlier writers, and find its end. `known` is an append that existed before."""
+        """Shut earlier writers out of the journal, and find its end. `known` is an append that has been read before."""
         try:
             self._last = await self._fence(held.manifest, known)
-            # If another one had taken over before, this opening might not be at the journal's end.
+            # If yet another leader has taken over, this opening may not be at the journal's end.
             await held.change(lambda manifest: replace(manifest, last=self._last))
         except JournalUnreachable:
             raise
@@ -186,7 +188,7 @@ class BucketJournal:
         self._held = held
 
     async def _take_over(self, cluster_id: str | None) -> HeldManifest:
-        """Write this leader's epoch into the manifest, provided that no other writer has changed it."""
+        """Write this leader's epoch into the manifest, unless a different writer has changed it."""
         writer = self._new_id().hex()
         while True:
             found = await self._watch.take()
@@ -195,7 +197,7 @@ class BucketJournal:
                 continue
             manifest = self._decode(found.data, cluster_id)
             if manifest.writer == writer:
-                # An earlier attempt of this writer that was not answered, since no other writer uses this id.
+                # An earlier attempt of this writer, unanswered: no other writer uses this id.
                 return HeldManifest(self._bucket, manifest, found.etag)
             if not await self._may_be_taken(manifest, found.etag):
                 continue
@@ -213,9 +215,7 @@ class BucketJournal:
                 return HeldManifest(self._bucket, wanted, etag)
 
     async def _create(self, cluster_id: str | None, writer: str) -> None:
-        """Create the manifest of a new journal, which this writer then leads. Raises JournalLoss if there was one
-        already.
-        """
+        """Create the manifest of a new journal, led by this writer. Raises JournalLoss if there are appends already."""
         first = await self._bucket.list(JOURNAL_APPENDS_PREFIX)
         if first and await self._watch.look() is None:
             raise JournalLoss(
@@ -241,7 +241,9 @@ class BucketJournal:
         except (JournalOfAnotherVersion, JournalUnfinished) as error:
             raise type(error)(f"{self.name}: {error.what}") from error
         except JournalForeign as error:
-            raise JournalForeign(f"{self.name}: {error}: give another bucket or prefix") from error
+            raise JournalForeign(
+                f"{self.name}: {error}: give a different bucket or prefix"
+            ) from error
         if cluster_id not in (None, manifest.cluster_id):
             raise JournalForeign(
                 f"{self.name} belongs to cluster {manifest.cluster_id}, not {cluster_id}: "
@@ -250,7 +252,7 @@ class BucketJournal:
         return manifest
 
     async def _may_be_taken(self, manifest: Manifest, etag: str) -> bool:
-        """Wait until the manifest's holder has been silent for a lease. Return False if it left in the meantime.
+        """Wait until the manifest's holder has been silent for a lease. Return False if it has left in the meantime.
 
         Raises JournalInUse if the holder renews its lease.
         """
@@ -273,7 +275,7 @@ class BucketJournal:
         )
 
     async def _fence(self, manifest: Manifest, known: Mark) -> Mark:
-        """Create this leader's opening after the last append, and return the mark of the opening."""
+        """Create this leader's opening after the last append, and return its mark."""
         last = manifest.last
         _, following, is_there, listed = await asyncio.gather(
             self._check_last(last),
@@ -284,7 +286,7 @@ class BucketJournal:
         if not is_there:
             self._appends.forget()
         if is_there and known.number in following:
-            # Appends that were read before need not be read again.
+            # Appends that have been read before need not be read again.
             last, following = known, [number for number in following if number > known.number]
         for _ in range(_LOST_RACES):
             if following:
@@ -300,12 +302,12 @@ class BucketJournal:
         )
 
     async def _is_there(self, mark: Mark) -> bool:
-        """Whether this append still has its place in the journal, which may have been restored to an earlier time."""
+        """Whether this append is still at its place in the journal, which may have been restored to an earlier time."""
         header = await self._appends.header_of(mark.number) if mark.number else None
         return header is not None and header.mark == mark
 
     async def _read_on(self, last: Mark, until: int, epoch: int) -> Mark:
-        """Read the appends after `last` up to number `until`, and return the mark of that one."""
+        """Read the appends after `last` up to number `until`, and return the mark of the final one."""
         async for append in self._appends.follow(last, until=until):
             if append.header.epoch > epoch:
                 raise JournalFenced(
@@ -315,7 +317,7 @@ class BucketJournal:
         return last
 
     async def _check_last(self, last: Mark) -> None:
-        """Raise JournalLoss if the append that was the last one when the manifest was written does not exist."""
+        """Raise JournalLoss if the append that the manifest records as the last one does not exist."""
         if not last.number:
             return
         header = await self._appends.header_of(last.number)
@@ -328,8 +330,8 @@ class BucketJournal:
             )
 
     async def _following(self, last: Mark) -> list[int]:
-        """Return the numbers of all later appends. There are few, since `last` is renewed with the lease. Raises
-        JournalLoss.
+        """Return the numbers of all later appends. There are few, since `last` is updated with each lease renewal.
+        Raises JournalLoss if there is a gap.
         """
         numbers: list[int] = []
         async for page in self._appends.pages(last.number):
@@ -340,7 +342,7 @@ class BucketJournal:
         return numbers
 
     async def _with_content(self, after: int) -> list[int]:
-        """Return the numbers of those appends after number `after` that are not openings."""
+        """Return the numbers of the appends after number `after` that are not openings."""
         pages = self._appends.pages(after)
         return [number async for page in pages for number, size in page if size > OPENING_BYTES]
 
@@ -352,7 +354,7 @@ class BucketJournal:
         return ManifestRenewer(held, self._ended)
 
     def _ended(self, manifest: Manifest) -> Manifest:
-        """Return a manifest that also records where the journal ends, and up to which append no hot segment is live."""
+        """Return the manifest with the journal's end, and the number up to which no append has a live hot segment."""
         return replace(manifest, last=self._last, moved=self._hot.moved)
 
     async def confirm(self, fencing_token: int) -> None:
@@ -363,17 +365,14 @@ class BucketJournal:
         await held.confirm()
 
     def reader(self) -> BucketReader:
-        """Return a reader of this journal. Appends that the reader has read make the journal's `read` and `open`
-        faster.
-        """
+        """Return a reader of this journal. Appends that it has read make the journal's `read` and `open` faster."""
         return BucketReader(self._appends, self._watch, self._snapshots)
 
     async def read(
         self, after_position: int, seal: Seal | None = None, /
     ) -> AsyncIterator[JournalBatch]:
-        """Yield all batches after `after_position`.
-
-        Raises JournalCorrupt, JournalReplaced, JournalTrimmed and JournalUnreachable.
+        """Yield all batches after `after_position`. Raises JournalCorrupt, JournalReplaced, JournalTrimmed and
+        JournalUnreachable.
         """
         self._opened()
         if seal is not None:
@@ -387,15 +386,17 @@ class BucketJournal:
         return self._hot.sizes
 
     async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
-        """Return the bytes of hot segments, with one request for each append that has any. Raises JournalCorrupt."""
+        """Return the bytes of hot segments, with one request for each append that contains any. Raises
+        JournalCorrupt.
+        """
         self._opened()
         return await self._hot.read(keys)
 
     async def drop_hot(self, keys: Collection[HotKey]) -> None:
-        """Forget hot segments, and delete the appends that were kept only for these segments.
+        """Forget hot segments, and delete the appends that were kept only for their sake.
 
-        After a crash, segments that were forgotten in the last seconds come back. An append that no snapshot covers is
-        deleted by a later `trim`.
+        Segments forgotten in the last seconds before a crash come back. An append that no snapshot covers yet is left
+        for a later `trim` to delete.
         """
         self._opened()
         dead = self._hot.drop(keys, self._last.number)
@@ -408,13 +409,13 @@ class BucketJournal:
     ) -> "asyncio.Future[int]":
         """Append the records as one object, which is durable once the future is done.
 
-        The future fails with JournalInDoubt if the bucket does not answer in time. After that, or after another error,
-        the journal must be opened again.
+        The future fails with JournalInDoubt if the bucket does not answer in time. After any error, the journal must be
+        opened again.
         """
         if self._failed is not None:
             raise self._failed
         held = self._opened()
-        # A separate task, so that an append continues if no caller waits for it any more.
+        # A separate task, so that the append continues even if no caller is waiting.
         return self._appending.begin(partial(self._append, records, fencing_token, held, hot))
 
     async def _append(
@@ -452,8 +453,7 @@ class BucketJournal:
 
     def _fenced(self, fencing_token: int) -> JournalFenced:
         return JournalFenced(
-            f"another control plane has taken over {self.name} (its epoch is not {fencing_token}, the epoch of this "
-            "one): this one stops"
+            f"another control plane has taken over {self.name} (the epoch is no longer {fencing_token}): this one stops"
         )
 
     async def load_snapshot(self) -> Snapshot | None:
@@ -470,7 +470,7 @@ class BucketJournal:
         await self.trim()
 
     async def trim(self) -> None:
-        """Delete the appends that no restart needs, once the manifest marks them as trimmed.
+        """Delete the appends that no restart needs, after marking them as trimmed in the manifest.
 
         Raises JournalFenced if another writer has taken over.
         """
@@ -487,10 +487,10 @@ class BucketJournal:
         await self._delete(held.manifest.trimmed)
 
     async def _delete(self, trimmed: Mark) -> None:
-        """Delete the trimmed appends, and those that an earlier call has left behind.
+        """Delete the trimmed appends, including any that an earlier call has left behind.
 
-        Openings stay, and so does the last append, since the snapshot that replaces the trimmed ones is checked against
-        it. Appends with live hot segments stay as well.
+        Openings and appends with live hot segments stay. So does the last trimmed append, since the snapshot that
+        replaces the trimmed ones is checked against it.
         """
         last: list[int] = []
         failure: JournalError | None = None
@@ -507,7 +507,7 @@ class BucketJournal:
             except JournalUnreachable:
                 raise
             except JournalError as error:
-                # An object that cannot be deleted does not affect others: those of the next pages are still deleted.
+                # An object that cannot be deleted does not keep those on later pages from being deleted.
                 failure = error
             if page[-1][0] >= trimmed.number:
                 break
@@ -538,5 +538,5 @@ class BucketJournal:
 
 
 def _left(last: Mark, manifest: Manifest) -> Manifest:
-    """Mark the journal as left, so that no other writer has to wait for the end of the lease."""
+    """Return the manifest as its leader leaves it, so that no other writer has to wait for the lease to end."""
     return replace(manifest, address=None, last=last)

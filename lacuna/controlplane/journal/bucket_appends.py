@@ -1,4 +1,4 @@
-"""The appends of a journal in the bucket: one object each, numbered from 1 without a gap.
+"""The appends of a journal in the bucket: one object each, numbered from 1 without gaps.
 
     head:  magic, format version, number, epoch, first position, count of records, random id, CRC-32 of the directory
            and the records, size of the records in bytes, count of hot segments, CRC-32 of everything before it,
@@ -6,9 +6,9 @@
            the records as `rows.encode_records` encodes them
     then the bytes of the hot segments, in the order of the directory
 
-A replay reads the head only. An opening is an append without records or hot segments. With it, a new leader closes the
-journal to earlier leaders, whose next append would have the same number. The random id makes every object different, so
-that a writer recognizes its own.
+A replay reads only the head. An opening is an append without records or hot segments, with which a new leader takes the
+number that an earlier leader's next append would have. The random id makes every object different, so that a writer
+recognizes its own.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ _CHECKSUM: Final = struct.Struct("<I")
 #: An object of this size is an opening. One with records or hot segments is larger.
 OPENING_BYTES: Final = _FIELDS.size + _CHECKSUM.size
 
-#: How many bytes of an append a replay reads first. They contain the whole head of almost every append.
+#: How many bytes of an append a replay reads first. They include the whole head of almost every append.
 _HEAD_BYTES: Final = 128 << 10
 
 _AHEAD: Final = READ_THREADS
@@ -62,7 +62,7 @@ _KEPT_MARKS: Final = 256
 
 
 class AppendHeader(NamedTuple):
-    """The header of an append with `records` records, the first at `first_position`, and `hot` hot segments."""
+    """The header of an append of `records` records, the first at `first_position`, and `hot` hot segments."""
 
     number: int
     epoch: int
@@ -75,7 +75,7 @@ class AppendHeader(NamedTuple):
 
     @property
     def seal(self) -> Seal:
-        """The append's seal, which no other append has, since the checksum also covers a random id."""
+        """The append's seal, which is unique because the checksum covers a random id."""
         return Seal(self.number, self.crc)
 
     @property
@@ -85,12 +85,12 @@ class AppendHeader(NamedTuple):
 
     @property
     def mark(self) -> Mark:
-        """The journal's end after this append."""
+        """The journal's end once this append is durable."""
         return Mark(self.number, self.first_position + self.records - 1)
 
 
 class HotEntry(NamedTuple):
-    """The location of a hot segment in an append: `size` bytes of the object, beginning at `position`."""
+    """The location of a hot segment in its append's object: `size` bytes at `position`."""
 
     key: HotKey
     position: int
@@ -100,7 +100,7 @@ class HotEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """An append that was read, without the bytes of its hot segments."""
+    """An append as read, without the bytes of its hot segments."""
 
     header: AppendHeader
     records: list[bytes]
@@ -114,10 +114,8 @@ def encode_append(
     records: Sequence[bytes],
     hot: Sequence[HotSegment] = (),
 ) -> tuple[Mark, bytes]:
-    """Return the object that appends `records` and `hot`, which may be empty, after a mark, and the mark after that
-    object.
-
-    `append_id` is 16 random bytes.
+    """Return the mark after an append that follows `after`, and the object with its `records` and `hot`, which may be
+    empty. `append_id` is 16 random bytes.
     """
     directory = b"".join(
         _ENTRY.pack(*each.key, len(each.data), hot_checksum(*each)) for each in hot
@@ -133,7 +131,7 @@ def encode_append(
 
 
 def decode_header(number: int, data: bytes) -> AppendHeader:
-    """Decode the beginning of the object of append `number`. Raises JournalCorrupt and JournalOfAnotherVersion."""
+    """Decode the header of append `number`. Raises JournalCorrupt and JournalOfAnotherVersion."""
     if len(data) < OPENING_BYTES or not data.startswith(_MAGIC):
         raise _damaged(number)
     _, version, stored_number, epoch, first_position, count, _, *sizes = _FIELDS.unpack_from(data)
@@ -146,9 +144,8 @@ def decode_header(number: int, data: bytes) -> AppendHeader:
 
 
 def decode_append(number: int, data: bytes) -> Append:
-    """Decode the head of append `number`, or more of its object.
-
-    Raises JournalCorrupt and JournalOfAnotherVersion.
+    """Decode append `number` from its head, which may be followed by more of the object. Raises JournalCorrupt and
+    JournalOfAnotherVersion.
     """
     header = decode_header(number, data)
     body = data[OPENING_BYTES : header.head_bytes if header.hot else None]
@@ -172,7 +169,7 @@ def _entries(header: AppendHeader, body: bytes) -> Iterator[HotEntry]:
 
 
 def hot_entries(number: int, data: bytes) -> list[HotEntry]:
-    """Return the hot segments of the object of append `number`, which this process has encoded."""
+    """Return the hot segments in the object of append `number`, which this process has encoded."""
     header = decode_header(number, data)
     return list(_entries(header, data[OPENING_BYTES : header.head_bytes]))
 
@@ -184,58 +181,52 @@ def _damaged(number: int) -> JournalCorrupt:
 
 
 def lost(name: str, number: int) -> JournalLoss:
-    """Return the error for a bucket that lacks an acknowledged append."""
+    """Return the error for an acknowledged append that is missing from the bucket."""
     return JournalLoss(
-        f"{name}: the object {journal_append_key(number)} is missing, although it was "
-        "acknowledged. Restore it from an earlier version in the bucket, and make sure that no "
+        f"{name}: the object {journal_append_key(number)} is missing, although its "
+        "records were acknowledged. Restore it from an earlier version in the bucket, and make sure that no "
         f"lifecycle rule deletes journal/. {REMEDY}"
     )
 
 
 class Appends:
-    """Reads the appends in a bucket. It remembers their positions, up to a bound.
+    """Reads the appends in a bucket, and remembers the positions of the most recently read ones.
 
-    It also remembers which hot segments they have, until `forget_hot` says that these have moved out.
+    Their hot segments are remembered until `forget_hot` is called.
     """
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
         self._marks: deque[Mark] = deque(maxlen=_KEPT_MARKS)
-        #: The hot segments of each append that was read, in order of the numbers.
+        #: The hot segments of each append that has been read, ordered by number.
         self._hot: dict[int, list[HotEntry]] = {}
         self._forgotten = 0
 
     @property
     def last_known(self) -> Mark:
-        """The last append that was read here."""
+        """The last append that has been read."""
         return max(self._marks, default=START)
 
     def note(self, mark: Mark) -> None:
-        """Remember a durable append."""
         self._marks.append(mark)
 
     def forget(self) -> None:
-        """Forget everything, since the bucket may be a different one, or may have been restored to an earlier time."""
+        """Forget everything, since the bucket may have been replaced, or restored to an earlier time."""
         self._marks.clear()
         self._hot.clear()
 
     def forget_hot(self, up_to: int) -> None:
-        """Forget the hot segments of the appends up to a number."""
         if up_to != self._forgotten:
             self._forgotten = up_to
             self._hot = {number: hot for number, hot in self._hot.items() if number > up_to}
 
     def known_hot(self, after: int) -> list[int]:
-        """Return the numbers of those appends after number `after` that were read and whose hot segments are
-        remembered.
-        """
+        """Return the numbers of the appends after number `after` whose hot segments are remembered."""
         return sorted(number for number in self._hot if number > after)
 
     async def hot_of(self, numbers: Sequence[int]) -> Mapping[int, list[HotEntry]]:
-        """Return the hot segments of appends. Appends that were not read before are read now, without the segments'
-        bytes.
-
-        Raises JournalCorrupt.
+        """Return the hot segments of appends, reading the heads of those that have not been read before. Raises
+        JournalCorrupt.
         """
         unknown = [number for number in numbers if number not in self._hot]
         for at in range(0, len(unknown), READ_THREADS):
@@ -254,10 +245,9 @@ class Appends:
         until: int | None = None,
         seen: Manifest | None = None,
     ) -> AsyncIterator[JournalBatch]:
-        """Yield what is durable after `after_position`. The other parameters are those of `follow`.
+        """Yield the durable batches after `after_position`; `until` and `seen` are as in `follow`.
 
-        If there is anything to yield, `seal` is compared first. Raises JournalTrimmed, JournalReplaced and
-        JournalCorrupt.
+        `seal` is checked before the first batch. Raises JournalTrimmed, JournalReplaced and JournalCorrupt.
         """
         after = max((mark for mark in self._marks if mark.position == after_position), default=None)
         if after is None:
@@ -275,35 +265,35 @@ class Appends:
                         seal = None
                     yield JournalBatch(header.mark.position, append.records[skipped:], header.seal)
         except JournalCorrupt:
-            # An append that does not follow the last one may follow one that replaced it.
+            # An append that does not follow the last one may follow one that has replaced it.
             if seal is not None:
                 await self.check(seal)
             raise
 
     async def check(self, seal: Seal) -> None:
-        """Raise JournalReplaced unless the append with this seal exists. Makes one request, for a few bytes."""
+        """Raise JournalReplaced unless the append with this seal exists. Makes one small request."""
         header = await self.header_of(seal.place)
         if header is None or header.seal != seal:
             self.forget()
             raise JournalReplaced(
-                f"{self._bucket.name}: {journal_append_key(seal.place)} is not the one that was "
-                "read, as happens after a restore to an earlier time: the journal is read again "
+                f"{self._bucket.name}: {journal_append_key(seal.place)} is no longer the append that was read, as "
+                "happens after a restore to an earlier time: the journal is read again "
                 "from its newest snapshot"
             )
 
     async def fit(self, position: int, seal: Seal, /) -> Fit:
-        """Return how a snapshot fits, as `JournalReader.fit` does. Makes one or two requests, for a few bytes each."""
+        """Return how a snapshot fits, as `JournalReader.fit` does. Makes one or two small requests."""
         header = await self.header_of(seal.place)
         if header is not None:
             return Fit.FITS if header.seal == seal else Fit.BESIDE
         manifest = await load_manifest(self._bucket)
         trimmed = START if manifest is None else manifest.trimmed
-        # A trim keeps the append of a snapshot that may still be loaded.
+        # A trim keeps the last append of any snapshot that may still be loaded.
         is_spent = position <= trimmed.position or seal.place <= trimmed.number
         return Fit.SPENT if is_spent else Fit.AHEAD
 
     async def _before(self, position: int, manifest: Manifest) -> Mark:
-        """Return a mark. A reader of the records after `position` that begins at this mark reads few other records."""
+        """Return a mark from which reading the records after `position` involves few other records."""
         if position < manifest.trimmed.position:
             raise self._trimmed(position + 1)
         if position < manifest.last.position:
@@ -313,12 +303,13 @@ class Appends:
     async def follow(
         self, after: Mark, *, until: int | None = None, seen: Manifest | None = None
     ) -> AsyncIterator[Append]:
-        """Yield the appends after a mark, up to the end, or up to number `until` if all are known to exist.
+        """Yield the appends after a mark, up to the end or, if all appends up to number `until` are known to exist, up
+        to that.
 
-        The end is the first number for which there is no append and the manifest knows of none. That manifest is either
-        `seen`, an earlier one, or the current one. The number of concurrent reads begins with the number of appends
-        that are known to exist, or with one. It doubles after each append, up to `_AHEAD`. Raises JournalTrimmed,
-        JournalLoss and JournalCorrupt.
+        The journal ends before the first missing append that the manifest does not know of either, be it `seen`, an
+        earlier version, or the current one. At first, as many reads run concurrently as appends are known to exist, but
+        at least one; this number doubles after each append, up to `_AHEAD`. Raises JournalTrimmed, JournalLoss and
+        JournalCorrupt.
         """
         epoch = 0
         known = max(self._marks, default=after).number if until is None else until
@@ -368,7 +359,7 @@ class Appends:
         return low
 
     async def pages(self, after_number: int) -> AsyncIterator[list[tuple[int, int]]]:
-        """Yield the numbers of the existing appends after a number, with the sizes of their objects in bytes."""
+        """Yield pages with the number of each append after `after_number`, and the size of its object in bytes."""
         while True:
             after_key = journal_append_key(after_number)
             listed = await self._bucket.list(JOURNAL_APPENDS_PREFIX, after_key)
@@ -388,7 +379,7 @@ class Appends:
         return None if data is None else decode_header(number, data)
 
     async def read_head(self, number: int) -> Append | None:
-        """Return an append without its hot bytes, or None if it does not exist. Raises JournalCorrupt."""
+        """Return an append without its hot segments' bytes, or None if it does not exist. Raises JournalCorrupt."""
         key = journal_append_key(number)
         data = await self._bucket.read_beginning(key, _HEAD_BYTES)
         if data is not None and len(data) == _HEAD_BYTES:
@@ -406,10 +397,9 @@ class Appends:
         return header.mark
 
     async def _is_end(self, number: int, until: int | None, seen: Manifest | None) -> bool:
-        """Return whether the journal ends before append `number`, which did not exist when it was read.
+        """Return whether the journal ends before append `number`, which was missing when read but may exist by now.
 
-        The journal does not end there if the append was written in the meantime. Raises JournalTrimmed if it was
-        deleted because a snapshot covers it, and JournalLoss if it was acknowledged.
+        Raises JournalTrimmed if it was deleted because a snapshot covers it, and JournalLoss if it was acknowledged.
         """
         if until is None:
             if seen is not None and number > seen.last.number:
@@ -422,14 +412,14 @@ class Appends:
         raise self._why_missing(number, await load_manifest(self._bucket))
 
     def _why_missing(self, number: int, manifest: Manifest | None) -> JournalError:
-        """Return the reason why an append is missing. The manifest was read after the append was found missing."""
+        """Return the error for a missing append. The manifest was read after the append was found missing."""
         if manifest is not None and number <= manifest.trimmed.number:
             return self._trimmed_append(number)
         return lost(self._bucket.name, number)
 
     async def _why_out_of_order(self, number: int) -> JournalError:
-        """Return the reason why an append does not follow the one before it. While appends are being deleted, a late
-        opening may lie between remaining ones.
+        """Return the error for an append that does not follow the one before it. During a deletion, a late opening may
+        lie between the remaining appends.
         """
         manifest = await load_manifest(self._bucket)
         if manifest is not None and number <= manifest.trimmed.number:
@@ -460,6 +450,6 @@ def _drop(reads: "deque[asyncio.Task[Append | None]]") -> None:
 
 
 def _ignore(read: "asyncio.Task[Append | None]") -> None:
-    """Ignore the error of a read that no caller awaits any more."""
+    """Retrieve the error of an abandoned read, so that asyncio does not log it."""
     if not read.cancelled():
         read.exception()

@@ -1,4 +1,4 @@
-"""The bucket of a journal, as the event loop uses it: calls run in threads, and are retried until they are answered."""
+"""A journal's bucket as the event loop uses it. Calls run in threads, and are retried until answered."""
 
 import asyncio
 import secrets
@@ -32,7 +32,8 @@ from lacuna.logstore.segments.paths import journal_probe_key
 
 T = TypeVar("T")
 
-#: An append, a renewal and a takeover's requests never queue behind those of a replay or a snapshot.
+#: Appends, renewals and the requests of a takeover have their own threads, and never queue behind a replay or a
+#: snapshot.
 _WRITE_THREADS: Final = 4
 READ_THREADS: Final = 16
 #: A page of S3's listing.
@@ -43,18 +44,17 @@ _LONGEST_PAUSE_SECONDS: Final = 1.0
 
 
 def random_id() -> bytes:
-    """Return 16 random bytes."""
     return secrets.token_bytes(16)
 
 
 class Bucket:
-    """A store as a journal uses it. Messages call it `name`; the caller closes the store.
+    """A store as a journal uses it, called `name` in messages. The caller closes the store.
 
-    Each call is retried for `answer_timeout` seconds and then raises JournalUnreachable. It raises JournalRefused if
-    the store denies access: at once, or after the same time if the store has granted access before, since a denial may
-    be temporary, for example while credentials are rotated. After either error, the object may have been written, or
-    may be written later. Reads raise JournalCorrupt if an object was changed in an encrypted bucket, and JournalRefused
-    if the keys are missing.
+    Each call is retried for `answer_timeout` seconds, and then raises JournalUnreachable. If the store denies access,
+    it raises JournalRefused: at once, or after the same time if access was granted before, since a denial may be
+    temporary, for example while credentials are rotated. After either error, a write may still have happened, or may
+    happen later. Reads raise JournalCorrupt if an object in an encrypted bucket was changed, and JournalRefused if the
+    keys are missing.
     """
 
     def __init__(self, store: ConditionalStore, name: str, answer_timeout: float) -> None:
@@ -75,9 +75,9 @@ class Bucket:
         return found
 
     async def create(self, key: str, data: bytes, *, is_urgent: bool = True) -> bool:
-        """Create an object, and return whether it holds `data` now rather than another writer's bytes.
+        """Create an object, and return whether it now holds `data` rather than the bytes of a different writer.
 
-        No other writer may write the same bytes, since they identify a first attempt whose answer was lost.
+        `data` must be unique to this writer, since an earlier attempt whose answer was lost is recognized by its bytes.
         """
         threads = self._writers if is_urgent else self._readers
         async with self._deadline() as attempts:
@@ -92,11 +92,11 @@ class Bucket:
                 await asyncio.sleep(attempts.pause())
 
     async def replace(self, key: str, data: bytes, etag: str) -> str | None:
-        """Replace the object that has this ETag. Return the new ETag, or None if the object has another ETag or does
-        not exist.
+        """Replace the object with this ETag, and return its new ETag, or None if the object is missing or has a
+        different one.
 
-        Also returns None if an earlier attempt of this call has replaced the object and the answer was lost. Load the
-        object to find out.
+        Also returns None if an earlier attempt of this call succeeded but its answer was lost. To find out, load the
+        object.
         """
         try:
             return await self._repeated(self._writers, lambda: self._store.replace(key, data, etag))
@@ -113,14 +113,14 @@ class Bucket:
         return data
 
     async def read_beginning(self, key: str, size: int) -> bytes | None:
-        """Return the first `size` bytes of an object, fewer if it is shorter, or None if it does not exist."""
+        """Return the first `size` bytes of an object, or fewer if it is shorter. Return None if it does not exist."""
         found = await self.read_range(key, 0, size)
         if found is not None:
             self._check_readable(found)
         return found
 
     async def read_range(self, key: str, position: int, size: int) -> bytes | None:
-        """Return `size` bytes of an object, fewer if the object ends earlier, or None if it does not exist."""
+        """Return `size` bytes of an object, or fewer if it ends earlier. Return None if it does not exist."""
         try:
             found = await self._repeated(
                 self._readers, lambda: self._store.get_up_to(key, position, size)
@@ -132,16 +132,14 @@ class Bucket:
         return bytes(found)
 
     async def list(self, prefix: str, start_after: str = "") -> list[ObjectInfo]:
-        """Return the next objects under a prefix in the order of their keys, at most `LISTED_AT_ONCE`."""
+        """Return at most `LISTED_AT_ONCE` objects under a prefix, in the order of their keys."""
         return await self._repeated(
             self._readers,
             lambda: list(islice(self._store.list(prefix, start_after), LISTED_AT_ONCE)),
         )
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Delete objects. A missing object is not an error. Raises JournalError after trying all objects if some
-        remain.
-        """
+        """Delete objects, whether or not they exist. If some remain, raises JournalError after trying all."""
         try:
             await self._repeated(self._readers, lambda: self._store.delete(keys))
         except NotDeletedError as error:
@@ -153,7 +151,7 @@ class Bucket:
             ) from error
 
     def _check_readable(self, data: bytes) -> None:
-        """Raise JournalRefused for an object that can be read only with the cluster's keys."""
+        """Raise JournalRefused if the object cannot be read without the cluster's keys."""
         if is_encrypted(data):
             raise JournalRefused(
                 f"{self.name}: the journal is encrypted: name the file with the cluster's keys (--encryption-keys, or "
@@ -203,14 +201,14 @@ class Bucket:
 
 
 class _Attempts:
-    """The `error` of the last attempt at a call, and the pause before the next one."""
+    """The failed attempts at a call: the last `error`, and the pause before the next attempt."""
 
     def __init__(self) -> None:
         self.error: StoreUnavailableError | StoreMisconfiguredError | None = None
         self._pause = _FIRST_PAUSE_SECONDS
 
     def pause(self) -> float:
-        """Return a pause in seconds, which doubles each time up to a limit."""
+        """Return a pause in seconds, which doubles each time, up to a limit."""
         pause = self._pause
         self._pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         return pause

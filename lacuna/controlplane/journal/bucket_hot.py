@@ -1,4 +1,4 @@
-"""The hot segments in a bucket. They are in the objects of their appends, and each object is kept until all its
+"""Hot segments in a bucket, where they are part of their appends' objects. Each object is kept until all of its
 segments have been dropped.
 """
 
@@ -16,26 +16,26 @@ from lacuna.logstore.segments.paths import journal_append_key
 class HotAppends:
     """The live hot segments, as the journal's leader tracks them.
 
-    Once a leader has recorded `moved` in the manifest, the next one reads no append up to that number to find them.
+    Once a leader has recorded `moved` in the manifest, the next one does not search the appends up to that number.
     """
 
     def __init__(self, bucket: Bucket, appends: Appends) -> None:
         self._bucket = bucket
         self._appends = appends
-        #: Every live segment with its size.
+        #: The size of every live segment.
         self.sizes: dict[HotKey, int] = {}
         #: No segment in the appends up to this number is live.
         self.moved = 0
         self._places: dict[HotKey, tuple[int, HotEntry]] = {}
-        #: The count of live segments of each append that has any, in order of the numbers. A plain dict would search
-        #: for its first entry past all those that were deleted.
+        #: The number of live segments in each append that has any, ordered by append. An OrderedDict, since a plain
+        #: dict would search for its first entry past all deleted ones.
         self._live: OrderedDict[int, int] = OrderedDict()
 
     async def open(self, listed: Sequence[int], moved: int, last: int) -> None:
-        """Find the segments of the appends between `moved` and `last`.
+        """Find the hot segments in the appends after `moved`, up to `last`.
 
-        `listed` are the appends that existed when the journal was taken over. Later appends have already been read.
-        Raises JournalCorrupt and JournalUnreachable.
+        `listed` are the appends that existed at the takeover; later ones have already been read. Raises JournalCorrupt
+        and JournalUnreachable.
         """
         self.sizes, self._places, self._live, self.moved = {}, {}, OrderedDict(), moved
         begin = max(listed, default=moved)
@@ -46,7 +46,7 @@ class HotAppends:
         self._move(last)
 
     def note(self, number: int, entries: Sequence[HotEntry]) -> None:
-        """Record that an append with these segments, possibly none, is durable."""
+        """Record that the append with these segments, if any, is durable."""
         self._add(number, entries)
         self._move(number)
 
@@ -58,17 +58,15 @@ class HotAppends:
             self._live[number] = len(entries)
 
     def _move(self, last: int) -> None:
-        """Raise `moved` to the number before the first append with a live segment, or to `last` if there is none."""
+        """Advance `moved` to just before the first append with a live segment, or to `last` if there is none."""
         self.moved = next(iter(self._live)) - 1 if self._live else last
 
     def is_live(self, number: int) -> bool:
-        """Whether an append has a live segment."""
         return number in self._live
 
     async def read(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
-        """Return the bytes of the live segments, with one request for each append.
-
-        Raises JournalCorrupt and JournalUnreachable.
+        """Return the bytes of the live segments, with one request per append. Raises JournalCorrupt and
+        JournalUnreachable.
         """
         wanted: dict[int, list[HotEntry]] = {}
         for key in keys:
@@ -98,7 +96,7 @@ class HotAppends:
         return found
 
     def drop(self, keys: Collection[HotKey], last: int) -> list[int]:
-        """Forget segments. Return the appends, up to `last`, in which nothing is live any more."""
+        """Forget segments, and return the appends up to `last` that are left without live ones."""
         dead: list[int] = []
         for key in keys:
             if self.sizes.pop(key, None) is None:

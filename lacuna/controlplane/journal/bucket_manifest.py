@@ -1,7 +1,7 @@
-"""The manifest of a journal in the bucket: its leader, and the appends that are kept.
+"""The manifest of a journal in the bucket, which names the leader and the appends that are kept.
 
-It is the only object of the journal that changes, and each change is conditional on the version that was read. No two
-changes write the same bytes: each has the random id of its writer, and increments the count of changes.
+It is the journal's only mutable object, and is changed only if it is still the version that was read. No two changes
+write the same bytes: each contains its writer's random id, and increments the count of changes.
 """
 
 import json
@@ -38,10 +38,10 @@ START: Final = Mark(0, 0)
 class Manifest:
     """The state of the journal as a whole.
 
-    `writer` is the random id of the opening under which this was written. `address` is where that writer serves, or
-    None once it has left. Each change increments `changes`. Appends up to `trimmed` may have been deleted. The append
-    `last` was durable when this was written, and its object is kept, so that its loss is noticed. The appends up to
-    number `moved` have no live hot segments.
+    `writer` is the random id of the leader that wrote this. `address` is where it serves, or None once it has left.
+    Each change increments `changes`. Appends up to `trimmed` may have been deleted. The append `last` was durable at
+    the time of writing, and its object is kept, so that its loss is noticed. Appends up to number `moved` have no live
+    hot segments.
     """
 
     cluster_id: str
@@ -55,13 +55,13 @@ class Manifest:
 
 
 def encode_manifest(manifest: Manifest, format_version: int | None = None) -> bytes:
-    """Return the manifest as readable JSON. Without `format_version`, it gets this version's number."""
+    """Return the manifest as readable JSON, by default with the format version of this release."""
     version = _FORMAT_VERSION if format_version is None else format_version
     return encode_fields({"format": _FORMAT, "format_version": version, **asdict(manifest)})
 
 
 def encode_fields(fields: dict[str, Any]) -> bytes:
-    """Return fields as JSON with their checksum. A writer that takes over writes the fields that it has read."""
+    """Return fields as JSON with a checksum."""
     return json.dumps({**fields, "crc": _checksum(fields)}, indent=1).encode() + b"\n"
 
 
@@ -70,9 +70,8 @@ def _checksum(fields: dict[str, Any]) -> int:
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """Decode the output of `encode_manifest`.
-
-    Raises JournalForeign for other content, JournalOfAnotherVersion and JournalCorrupt.
+    """Decode the output of `encode_manifest`. Raises JournalForeign for other content, JournalOfAnotherVersion and
+    JournalCorrupt.
     """
     try:
         fields: Any = json.loads(data)
@@ -92,13 +91,13 @@ def decode_manifest(data: bytes) -> Manifest:
         raise JournalCorrupt(
             f"{JOURNAL_MANIFEST_KEY} is damaged: restore it from a backup or an earlier version in the bucket"
         ) from error
-    # Only if it is intact, since another copy would overwrite it.
+    # Checked only if it is intact, since starting another copy would overwrite it.
     check_journal_format("the journal's format", version, _FORMAT_VERSION)
     return manifest
 
 
 def _checked(fields: dict[str, Any]) -> Manifest:
-    """Return the fields after checking their types. Raises KeyError, TypeError and ValueError."""
+    """Return the manifest after checking the types of its fields. Raises KeyError, TypeError and ValueError."""
     texts = [fields[name] for name in ("cluster_id", "writer")]
     moved = fields["moved"]
     numbers = [fields["epoch"], fields["changes"], *fields["trimmed"], *fields["last"], moved]
@@ -120,9 +119,9 @@ async def load_manifest(bucket: Bucket) -> Manifest | None:
 
 
 class HeldManifest:
-    """The manifest as held by its leader, which can change it from any event loop and thread.
+    """The manifest as its leader holds it. The leader may change it from any event loop and thread.
 
-    The bucket rejects one of two concurrent changes, which is then applied to the result of the other.
+    Of two concurrent changes, the bucket rejects one, which is then applied on top of the other.
     """
 
     def __init__(self, bucket: Bucket, manifest: Manifest, etag: str) -> None:
@@ -137,18 +136,17 @@ class HeldManifest:
         return self._known[0]
 
     async def change(self, change: Callable[[Manifest], Manifest]) -> None:
-        """Replace the manifest with the result of `change`, which may be called again.
+        """Replace the manifest with the result of `change`, which may be called more than once.
 
-        Raises JournalFenced if another writer has taken the journal over, and JournalUnreachable. After the latter, it
-        is unknown whether the manifest was changed, and the next call finds out.
+        Raises JournalFenced if another writer has taken over. Raises JournalUnreachable if it is unknown whether the
+        manifest was changed, which the next call finds out.
         """
         while not await self._change(change):
             pass
 
     async def confirm(self) -> None:
-        """Make sure that this leader still holds the manifest, which a takeover changes before anything else.
-
-        Raises JournalFenced and JournalUnreachable.
+        """Make sure that this leader still holds the manifest, which a takeover changes before anything else. Raises
+        JournalFenced and JournalUnreachable.
         """
         present = await load_manifest(self._bucket)
         if present is None or present.writer != self.manifest.writer:
@@ -167,7 +165,7 @@ class HeldManifest:
         present = None if found is None else decode_manifest(found.data)
         if found is None or present is None or present.writer != wanted.writer:
             raise self._lost(present)
-        # Changed by this leader: by a concurrent change, or by an attempt, now or earlier, whose answer was lost.
+        # Changed by this leader: by a concurrent change, or by an attempt whose answer was lost.
         self._know(present, found.etag)
         return present == wanted
 
@@ -187,9 +185,7 @@ class HeldManifest:
 
 
 class ManifestRenewer:
-    """A `Renewer` that renews a lease by changing the manifest: to the result of `change`, with the next count of
-    changes.
-    """
+    """Renews a lease by replacing the manifest with the result of `change`, and a higher count of changes."""
 
     def __init__(self, held: HeldManifest, change: Callable[[Manifest], Manifest]) -> None:
         self._held = held

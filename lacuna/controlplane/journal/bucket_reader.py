@@ -1,4 +1,4 @@
-"""Reads a journal in the bucket while another process leads it, and measures how long the leader has been silent."""
+"""Reads a journal in the bucket that a different process leads, and measures how long the leader has been silent."""
 
 from collections.abc import AsyncIterator
 
@@ -14,7 +14,7 @@ from lacuna.logstore.segments.paths import JOURNAL_MANIFEST_KEY
 
 
 class ManifestWatch:
-    """Watches the manifest of a journal, and measures how long it has been unchanged."""
+    """Watches a journal's manifest, and measures for how long it has not changed."""
 
     def __init__(self, bucket: Bucket, watch: LeaderWatch) -> None:
         self._bucket = bucket
@@ -30,7 +30,7 @@ class ManifestWatch:
 
     @property
     def silent(self) -> float:
-        """The seconds for which the manifest was certainly unchanged, as of the last `look`."""
+        """The seconds for which the manifest is known to have been unchanged, as of the last `look`."""
         return self._watch.silent
 
     async def look(self) -> VersionedObject | None:
@@ -41,8 +41,8 @@ class ManifestWatch:
         return found
 
     async def take(self) -> VersionedObject | None:
-        """Return the manifest as of the last `look`. If that manifest was taken before, return the current one, or None
-        if it does not exist.
+        """Return the manifest as of the last `look` or, if that one was already taken, the current one. Return None if
+        it does not exist.
         """
         found = self._found or await self.look()
         self._found = None
@@ -64,17 +64,15 @@ class BucketReader:
         return await self._snapshots.load(manifest.cluster_id, self._appends.fit)
 
     async def fit(self, position: int, seal: Seal, /) -> Fit:
-        """Return how a snapshot fits. Raises JournalCorrupt and JournalUnreachable."""
         return await self._appends.fit(position, seal)
 
     async def read(
         self, after_position: int, seal: Seal | None = None, /
     ) -> AsyncIterator[JournalBatch]:
-        """Yield the batches after `after_position` that are durable now.
+        """Yield the batches after `after_position` that are durable now. Raises JournalTrimmed, JournalReplaced,
+        JournalCorrupt and JournalUnreachable.
 
-        Raises JournalTrimmed, JournalReplaced, JournalCorrupt and JournalUnreachable.
-
-        A read that finds nothing new makes one request if the caller uses `leader` as well, and otherwise two.
+        If there is nothing new, this makes two requests, or one if the caller also uses `leader`.
         """
         async for batch in self._appends.batches(after_position, seal, seen=self._watch.seen):
             yield batch

@@ -1,9 +1,9 @@
 """Snapshots as objects in a bucket, for a journal in the same bucket or elsewhere.
 
-The parts of a snapshot are written first and its index last, so that an unfinished one is ignored. The index names the
-cluster and the kind of journal, and has the seal of the last append that it covers. A bucket has only one cluster, but
-may have the snapshots of two journals of that cluster, one in the bucket and one in PostgreSQL, if one was copied to
-the other. Neither journal touches the other's snapshots. Seals distinguish two journals in PostgreSQL.
+The parts of a snapshot are written before its index, so that an unfinished snapshot is ignored. The index names the
+cluster and the kind of journal, and contains the seal of the last append that it covers. A bucket belongs to one
+cluster, but may contain the snapshots of two of its journals, one in the bucket and one in PostgreSQL, if one is a copy
+of the other. Neither journal touches the other's snapshots. Two journals in PostgreSQL are told apart by their seals.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from lacuna.logstore.segments.paths import (
 _log = logging.getLogger("lacuna.controlplane")
 
 _FORMAT_VERSION: Final = 1
-#: The time limit for a part starts when the part is requested, and suffices for a link of 2 MB a second.
+#: The time limit for a part starts when it is requested, and suffices for a link of 2 MB/s.
 _PARTS_AT_ONCE: Final = 4
 #: A process that loads a snapshot does not lead yet, so this time is not part of a lease.
 _ANSWER_SECONDS: Final = 10.0
@@ -64,11 +64,11 @@ class _Index:
 
 
 class BucketSnapshots:
-    """A SnapshotStore in a bucket, which messages call `name`. `journal` is the kind of journal that the snapshots
+    """A SnapshotStore in a bucket, called `name` in messages. `journal` is the kind of journal that the snapshots
     belong to.
 
-    Several processes may store at the same time. Each snapshot has a random id: the first eight bytes that `new_id`
-    returns.
+    Several processes may store snapshots concurrently: each snapshot has a random id, the first eight bytes from
+    `new_id`.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class BucketSnapshots:
         self._new_id = new_id
 
     async def check(self, cluster_id: str | None, /) -> None:
-        """Raise JournalForeign if the bucket's marker or a snapshot names another cluster."""
+        """Raise JournalForeign if the bucket's marker or a snapshot names a different cluster."""
         marker = await self._bucket.read(CLUSTER_MARKER_KEY)
         if marker is not None:
             try:
@@ -107,15 +107,14 @@ class BucketSnapshots:
         )
 
     async def load(self, cluster_id: str | None, judge: Judge | None = None, /) -> Snapshot | None:
-        """Return the newest undamaged snapshot that fits, or None if there are none.
-
-        Raises JournalCorrupt, JournalLoss and JournalForeign.
+        """Return the newest undamaged snapshot that fits, or None if there are none. Raises JournalCorrupt, JournalLoss
+        and JournalForeign.
         """
         tried: list[JournalSnapshotName] | None = None
         damage: JournalCorrupt | None = None
         keys = await self._keys()
-        # A missing snapshot may have been deleted because newer ones were stored in the meantime. List again to find
-        # them.
+        # A missing snapshot may have been deleted because newer ones have been stored in the meantime, so list them
+        # again.
         while (names := _complete(keys)) != tried:
             indexes, damage = await self._indexes(keys)
             own = await loadable(self._bucket.name, self._own(indexes, cluster_id), judge)
@@ -152,9 +151,9 @@ class BucketSnapshots:
     async def store(
         self, snapshot: Snapshot, cluster_id: str, judge: Judge | None = None, /
     ) -> int:
-        """Store a snapshot, delete all before the newest two that fit, and return the position of the older of these.
+        """Store a snapshot, delete all but the newest two that fit, and return the position of the older of these.
 
-        Raises JournalForeign, before it writes anything, if the bucket has a snapshot of another cluster.
+        Raises JournalForeign, before anything is written, if the bucket contains a snapshot of a different cluster.
         """
         position = snapshot.position
         await self.trimmable(cluster_id)
@@ -199,7 +198,7 @@ class BucketSnapshots:
         own = {index.name for index in indexes if index.journal == self._journal}
         unfinished = {name for name, _ in keys.values()} - set(_complete(keys))
         old = {name for name in own | unfinished if name.position < oldest}
-        # The indexes first, since parts that remain after an interruption do not count as a snapshot.
+        # The indexes are deleted first, since parts that are left over by an interruption do not count as a snapshot.
         for which in (True, False):
             await self._delete(
                 [key for key, (name, is_index) in keys.items() if name in old and is_index == which]
@@ -207,9 +206,7 @@ class BucketSnapshots:
         return oldest
 
     async def _delete(self, keys: list[str]) -> None:
-        """Delete objects. Objects that remain only take up space, and their deletion is tried again after the next
-        snapshot.
-        """
+        """Delete objects. Any that remain only take up space, and are deleted after the next snapshot."""
         try:
             await self._bucket.delete(keys)
         except JournalUnreachable:
@@ -218,7 +215,6 @@ class BucketSnapshots:
             _log.warning("an old snapshot could not be deleted: %s", error)
 
     def _own(self, indexes: list[_Index], cluster_id: str | None) -> list[_Index]:
-        """Return the snapshots of this kind of journal. Raises JournalForeign."""
         for index in indexes:
             if cluster_id is not None and index.cluster_id != cluster_id:
                 raise self._foreign(index.cluster_id, cluster_id)
@@ -227,9 +223,8 @@ class BucketSnapshots:
     async def _indexes(
         self, keys: dict[str, tuple[JournalSnapshotName, bool]]
     ) -> tuple[list[_Index], JournalCorrupt | None]:
-        """Return the indexes in order of their positions, and the error of one that cannot be read.
-
-        Raises JournalOfAnotherVersion.
+        """Return the indexes in the order of their positions, and the error of one that cannot be read. Raises
+        JournalOfAnotherVersion.
         """
         found: list[_Index] = []
         damage: JournalCorrupt | None = None
@@ -241,7 +236,7 @@ class BucketSnapshots:
         return found, damage
 
     async def _keys(self) -> dict[str, tuple[JournalSnapshotName, bool]]:
-        """Return the keys of all snapshots; a bucket has a few, with some parts each."""
+        """Return the keys of all snapshots: a few in a bucket, each with some parts."""
         keys: dict[str, tuple[JournalSnapshotName, bool]] = {}
         last = ""
         while page := await self._bucket.list(JOURNAL_SNAPSHOTS_PREFIX, last):
@@ -261,7 +256,6 @@ def _complete(keys: dict[str, tuple[JournalSnapshotName, bool]]) -> list[Journal
 
 
 def _decode_index(name: JournalSnapshotName, data: bytes) -> _Index:
-    """Decode an index. Raises JournalCorrupt and JournalOfAnotherVersion."""
     try:
         fields: Any = json.loads(data)
         version = fields["format_version"]
@@ -279,12 +273,11 @@ def _decode_index(name: JournalSnapshotName, data: bytes) -> _Index:
 
 
 def _decode_seal(found: Any) -> Seal | None:
-    """Decode a seal. Raises TypeError and ValueError."""
     if found is None:
         return None
     place, crc = found
     if type(place) is not int or type(crc) is not int:
-        raise TypeError("a seal has two numbers")
+        raise TypeError("a seal consists of two numbers")
     return Seal(place, crc)
 
 

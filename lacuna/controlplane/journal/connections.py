@@ -1,4 +1,4 @@
-"""The journal's SQLite connections, behind a Protocol so that tests can inject faults."""
+"""SQLite connections of the journal, behind a Protocol so that tests can inject faults."""
 
 import os
 import sqlite3
@@ -16,7 +16,7 @@ FORMAT_VERSION = 1
 
 
 class Cursor(Protocol):
-    """The part of an SQLite cursor that the journal uses; rows are tuples."""
+    """The part of an SQLite cursor that the journal uses. Rows are tuples."""
 
     def fetchone(self) -> Any: ...
 
@@ -26,7 +26,7 @@ class Cursor(Protocol):
 
 
 class Connection(Protocol):
-    """A connection in autocommit mode: transactions begin and end with explicit statements."""
+    """A connection in autocommit mode, in which transactions begin and end with explicit statements."""
 
     def execute(self, statement: str, parameters: Sequence[Any] = ..., /) -> Cursor: ...
 
@@ -41,9 +41,9 @@ Connect = Callable[[str], Connection]
 
 @contextmanager
 def transaction(connection: Connection) -> Iterator[None]:
-    """Run the body in a transaction. Commit the transaction durably, or roll it back if the body raises an error.
+    """Run the body in a transaction, which is committed durably, or rolled back if the body raises an error.
 
-    If the disk fails, SQLite has already rolled the transaction back.
+    If the disk fails, SQLite has already rolled it back.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -57,9 +57,9 @@ def transaction(connection: Connection) -> Iterator[None]:
 
 @contextmanager
 def errors_of(path: str) -> Iterator[None]:
-    """Turn errors from SQLite and the operating system into journal errors.
+    """Turn errors of SQLite and the operating system into journal errors.
 
-    Raises JournalForeign if the file is not an SQLite database, JournalCorrupt if it is damaged, otherwise
+    Raises JournalForeign if the file is not an SQLite database, JournalCorrupt if it is damaged, and otherwise
     JournalError.
     """
     try:
@@ -85,9 +85,7 @@ def errors_of(path: str) -> Iterator[None]:
 
 
 def _unless_files_can_be_opened() -> str:
-    """Return what to do if no file can be opened at all, or "" if one can. SQLite does not report this case
-    separately.
-    """
+    """Return advice if no file can be opened at all, or "" otherwise. SQLite does not report this case as such."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:
@@ -97,12 +95,12 @@ def _unless_files_can_be_opened() -> str:
 
 
 def connect(path: str) -> Connection:
-    """Open a connection for reading and writing. Only tests use another function for this."""
+    """Open a connection for reading and writing. Only tests replace this function."""
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
 
 
 def connect_read_only(path: str) -> Connection:
-    """Open a connection that changes neither the database nor its write-ahead log, even when it is closed."""
+    """Open a connection that changes neither the database nor its write-ahead log, not even when closed."""
     return sqlite3.connect(
         f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None, timeout=10.0
     )
@@ -110,7 +108,7 @@ def connect_read_only(path: str) -> Connection:
 
 @contextmanager
 def writing(path: str) -> Iterator[Connection]:
-    """Open a configured connection for the body. Closing moves the whole write-ahead log into the database."""
+    """Open a configured connection for the body. Closing it moves the whole write-ahead log into the database."""
     with closing(connect(path)) as connection:
         configure(connection)
         yield connection
@@ -119,9 +117,8 @@ def writing(path: str) -> Iterator[Connection]:
 def configure(connection: Connection) -> None:
     """Make every commit durable, and let readers work without blocking the writer.
 
-    When SQLite creates a file, it syncs the directory itself before the first commit to the file ends.
-
-    Deleted rows are not overwritten. Some builds of SQLite overwrite them by default, which would write each row again.
+    SQLite syncs the directory of a new file before the first commit ends. Deleted rows are not overwritten, which some
+    builds of SQLite would do by default, writing each row twice.
     """
     connection.execute("PRAGMA secure_delete=OFF")
     connection.execute("PRAGMA journal_mode=WAL")

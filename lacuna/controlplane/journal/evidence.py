@@ -1,4 +1,4 @@
-"""Checks whether a journal has every record that was acknowledged, using the files beside it (docs/adr/0020).
+"""Checks whether a journal still contains every acknowledged record, by the files beside it (docs/adr/0020).
 
 This happens before anything is written, because SQLite would overwrite unreadable data that could still be repaired.
 """
@@ -19,8 +19,8 @@ from lacuna.controlplane.journal.witness import read_witness, witness_path
 class Evidence:
     """What a journal's files show about its end.
 
-    The journal at `path` ends at `position`, and at least everything up to `witnessed` was acknowledged. `damage` is a
-    bad frame in the write-ahead log.
+    The journal at `path` ends at `position`, and at least everything up to `witnessed` was acknowledged. `damage` is an
+    invalid frame in the write-ahead log.
     """
 
     path: str
@@ -40,7 +40,7 @@ class Evidence:
             raise JournalLoss(f"{said}. {REMEDY}")
 
     def describe(self) -> str:
-        """Describe the missing records, without a final full stop; "" if there are none."""
+        """Return a description of the missing records without a final full stop, or "" if there are none."""
         said = []
         if self.damage is not None:
             said.append(

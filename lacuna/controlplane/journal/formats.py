@@ -1,6 +1,6 @@
-"""The formats that a journal may have: this version's and all earlier ones.
+"""The formats of journals: this version's and all earlier ones.
 
-A leader raises the number that it finds to its own, so an earlier version rejects the journal from then on.
+A leader raises a lower format number to its own, after which earlier versions reject the journal.
 """
 
 from collections.abc import Iterator
@@ -14,21 +14,23 @@ UNFINISHED: Final = 0
 
 
 def check_journal_format(what: str, found: object, newest: int) -> None:
-    """Do what `check_format` does, for a whole journal. Also raises JournalUnfinished."""
+    """Check the format of a whole journal, like `check_format`. Also raises JournalUnfinished."""
     if type(found) is int and found == UNFINISHED:
-        raise JournalUnfinished("the copy of another journal to this place was not finished")
+        raise JournalUnfinished("this is an unfinished copy of a journal")
     check_format(what, found, newest)
 
 
 def check_format(what: str, found: object, newest: int) -> None:
     """Raise JournalOfAnotherVersion unless `found`, the format of `what`, is between 1 and `newest`."""
     if type(found) is not int or not 1 <= found <= newest:
-        raise JournalOfAnotherVersion(f"{what} is {found} and this version reads up to {newest}")
+        raise JournalOfAnotherVersion(
+            f"{what} is {found}, but this version reads only up to {newest}"
+        )
 
 
 @contextmanager
 def formats_of(name: str) -> Iterator[None]:
-    """Run the body, and prefix the errors of the two functions above with the journal's name."""
+    """Prefix errors of the two functions above with the journal's name."""
     try:
         yield
     except (JournalOfAnotherVersion, JournalUnfinished) as error:

@@ -1,6 +1,4 @@
-"""The hot segments of a journal, as every kind of journal keeps them in memory: their keys and sizes, never their
-bytes.
-"""
+"""What all kinds of journals keep in memory about hot segments: their keys and sizes, never their bytes."""
 
 import struct
 from collections.abc import Collection, Iterator, Mapping
@@ -13,9 +11,8 @@ _KEY: Final = struct.Struct("<qq")
 
 
 def hot_checksum(key: HotKey, data: bytes) -> int:
-    """Return the CRC-32 of the key (two numbers of eight bytes, little-endian) followed by `data`.
-
-    It covers the key too, so bytes that were stored under another key are detected.
+    """Return the CRC-32 of the key (two numbers of eight bytes, little-endian) followed by `data`. It thus also detects
+    bytes that were stored under the wrong key.
     """
     return crc32(data, crc32(_KEY.pack(*key)))
 
@@ -28,7 +25,7 @@ def check_hot(name: str, key: HotKey, data: object, stored_checksum: object) -> 
 
 
 def damaged_hot(name: str, key: HotKey) -> JournalCorrupt:
-    """Return the error for a hot segment that differs from what was written to the journal `name`."""
+    """Return the error for a hot segment in the journal `name` that differs from what was written."""
     lease_id, sequence = key
     return JournalCorrupt(
         f"{name}: the hot segment {sequence} of lease {lease_id} does not match its checksum: restore the journal "
@@ -39,7 +36,7 @@ def damaged_hot(name: str, key: HotKey) -> JournalCorrupt:
 def in_portions(
     keys: Collection[HotKey], sizes: Mapping[HotKey, int], most_bytes: int, most_keys: int
 ) -> Iterator[list[HotKey]]:
-    """Yield the keys that `sizes` has, in groups that exceed neither limit, except that each has at least one key."""
+    """Yield the keys found in `sizes` in groups, each within both limits unless it consists of a single key."""
     portion: list[HotKey] = []
     size = 0
     for key in keys:

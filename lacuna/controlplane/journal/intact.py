@@ -21,8 +21,8 @@ from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 class Salvage:
     """The intact part of the journal `name`: the `state` at `position`.
 
-    At least everything up to `reached` was acknowledged. `problems` has a sentence for each problem. `hot` has the hot
-    segments that are left, or is None if all are.
+    At least everything up to `reached` was acknowledged. `problems` contains one sentence per problem. `hot` contains
+    the remaining hot segments, or is None if all of them remain.
     """
 
     name: str
@@ -52,9 +52,9 @@ def replayed(
             for record in batch.records:
                 machine.replay(state, JournalRecord.FromString(record))
         except machine.LaterFormatError as error:
-            # The journal is not damaged, so the records from here on must not be given up.
+            # The journal is of a later version, not damaged, so the remaining records must not be given up.
             raise JournalOfAnotherVersion(
-                f"{name} has {error}, up to position {batch.position}"
+                f"{name} contains {error}, up to position {batch.position}"
             ) from error
         except (DecodeError, LookupError, ValueError, OverflowError) as error:
             problems.append(

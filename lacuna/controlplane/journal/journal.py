@@ -1,6 +1,6 @@
 """The journal as the runtime uses it. Records are opaque bytes here; positions count records from 1.
 
-One writer at a time opens a journal, and gets a fencing token. An append under an older token fails, so a writer that
+One writer at a time opens a journal, and receives a fencing token. Appends with an older token fail, so a writer that
 was thought dead cannot append after its successor has taken over.
 """
 
@@ -35,11 +35,11 @@ class JournalInUse(JournalError):
 
 
 class JournalForeign(JournalError):
-    """The file is the journal of another cluster, or not a Lacuna journal."""
+    """The journal belongs to a different cluster, or is not a Lacuna journal."""
 
 
 class JournalOfAnotherVersion(JournalForeign):
-    """Another version of Lacuna wrote the journal. `what` names what this version cannot read."""
+    """A different version of Lacuna wrote the journal. `what` names what this version cannot read."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -49,13 +49,11 @@ class JournalOfAnotherVersion(JournalForeign):
 
 
 class JournalUnfinished(JournalForeign):
-    """A copy of a journal to this place was interrupted. `what` is the part of the message that says so."""
+    """The journal is an unfinished copy. `what` is the part of the message that says so."""
 
     def __init__(self, what: str) -> None:
         self.what = what
-        super().__init__(
-            f"{what}: run `lacuna controlplane copy` again, which starts from the beginning"
-        )
+        super().__init__(f"{what}: run `lacuna controlplane copy` again, which starts afresh")
 
 
 class JournalCorrupt(JournalError):
@@ -67,11 +65,13 @@ class JournalLoss(JournalCorrupt):
 
 
 class JournalTrimmed(JournalError):
-    """The requested records have been deleted, since a snapshot covers them. Load the newest snapshot."""
+    """The requested records have been deleted because a snapshot covers them. Load the newest snapshot."""
 
 
 class JournalReplaced(JournalError):
-    """Records that were read are no longer in the journal, which may have continued without them. Read it again."""
+    """Records that have been read are no longer in the journal, which may have continued without them. Read it
+    again.
+    """
 
 
 class JournalFenced(JournalError):
@@ -79,22 +79,23 @@ class JournalFenced(JournalError):
 
 
 class JournalUnreachable(JournalError):
-    """The journal's database does not answer or is not ready, but may recover."""
+    """The journal's database or bucket does not respond or is not ready, but may recover."""
 
 
 class JournalRefused(JournalError):
-    """The journal's database denies access or cannot meet a journal's requirements, until an operator changes that."""
+    """The journal's database or bucket denies access or lacks what a journal requires, until an operator changes
+    that.
+    """
 
 
 class JournalInDoubt(JournalError):
-    """An append was sent and its outcome is unknown. Opening the journal again shows whether it was written."""
+    """The outcome of an append is unknown. Opening the journal again shows whether it was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedJournal:
-    """A journal that was opened for writing. `cluster_id` is the id stored in it.
-
-    `position` is that of the last record, or 0 if the journal is empty.
+    """A journal opened for writing: the cluster id stored in it, and the position of its last record, or 0 if it is
+    empty.
     """
 
     cluster_id: str
@@ -103,7 +104,7 @@ class OpenedJournal:
 
 
 class Seal(NamedTuple):
-    """Identifies an append among those that may replace it: its place in the journal, and a checksum."""
+    """Distinguishes an append from any that may replace it, by its place in the journal and a checksum."""
 
     place: int
     crc: int
@@ -114,7 +115,7 @@ HotKey: TypeAlias = tuple[int, int]
 
 
 class HotSegment(NamedTuple):
-    """A hot segment, which becomes durable with the append that commits it. `data` is its whole object."""
+    """A hot segment, which becomes durable with the append that commits it. `data` is the whole object."""
 
     key: HotKey
     data: bytes
@@ -122,9 +123,9 @@ class HotSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JournalBatch:
-    """The records of one append. `position` is that of the last one.
+    """The records of one append, the last of which is at `position`.
 
-    `seal` is the append's seal in a shared journal, which may lose it in a failover or a restore.
+    `seal` is the append's seal in a shared journal, which may lose the append in a failover or a restore.
     """
 
     position: int
@@ -134,10 +135,10 @@ class JournalBatch:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state after all records up to and including `position`, as serialized by the machine in parts.
+    """The state after all records up to and including `position`, in parts as the machine serializes it.
 
-    Each part is some MiB and is stored unchanged, so a snapshot can be larger than one message or row. For storing,
-    `parts` may be an iterator that serializes the state as it goes; a loaded snapshot can be iterated repeatedly.
+    Each part is some MiB and is stored unchanged, so that a snapshot can be larger than one message or row. To store a
+    snapshot, `parts` may be an iterator that serializes the state on the fly; a loaded one can be iterated repeatedly.
 
     `seal` is that of the append that ends there, as in `JournalBatch`. It is None if the journal begins with the
     snapshot.
@@ -149,20 +150,20 @@ class Snapshot:
 
 
 class Fit(Enum):
-    """How a snapshot fits a journal, according to the seal of the last append that it covers."""
+    """How a snapshot fits a journal, judging by the seal of the last append that it covers."""
 
-    #: The journal has that append.
+    #: The journal contains that append.
     FITS = auto()
-    #: The journal begins later, or with another snapshot at the same position, so this one is no longer needed.
+    #: The journal begins later, or with a different snapshot at the same position, so this one is no longer needed.
     SPENT = auto()
-    #: The journal has another append there.
+    #: The journal has a different append there.
     BESIDE = auto()
     #: The journal ends before it.
     AHEAD = auto()
 
 
 Judge: TypeAlias = Callable[[int, Seal], Awaitable[Fit]]
-"""Says how the snapshot at a position, with this seal, fits a journal. Raises JournalError."""
+"""Determines how the snapshot at a position, with a seal, fits a journal. Raises JournalError."""
 
 
 class Journal(Protocol):
@@ -171,24 +172,24 @@ class Journal(Protocol):
     async def open(self, cluster_id: str | None) -> OpenedJournal:
         """Open the journal for this writer, creating it if it does not exist, and fence earlier writers.
 
-        `cluster_id` is the id that the caller expects. With None, any id is accepted, and a new journal gets a new one.
-        Raises JournalInUse, JournalForeign and JournalCorrupt.
+        `cluster_id` is the expected id. With None, any id is accepted, and a new journal receives a new one. Raises
+        JournalInUse, JournalForeign and JournalCorrupt.
         """
         ...
 
     def read(self, after_position: int, seal: Seal | None = None, /) -> AsyncIterator[JournalBatch]:
         """Yield all batches after `after_position`, in order. Raises JournalCorrupt.
 
-        `seal` is that of the batch that ended at `after_position` when it was read. Raises JournalReplaced if another
-        batch ends there now.
+        `seal` is that of the batch that ended at `after_position` when it was read. Raises JournalReplaced if a
+        different batch ends there now.
         """
         ...
 
     @property
     def hot(self) -> Mapping[HotKey, int]:
-        """The hot segments that the journal has, each with its size in bytes; known once it is open.
+        """The sizes in bytes of the hot segments in the journal, by key, available once it is open.
 
-        It includes the segments of all durable appends, and none that was dropped.
+        It includes the segments of all durable appends, except those that have been dropped.
         """
         ...
 
@@ -197,31 +198,30 @@ class Journal(Protocol):
     ) -> "asyncio.Future[int]":
         """Append one or more records atomically, and return a future of the position of the last one.
 
-        The bytes of `hot` become durable in the same step, but are never among the records that are read. The future
-        is done once the records are durable, which may be before it is returned. Only one append may be
-        under way at a time. The future fails with JournalFenced or another JournalError. It is then unknown whether the
-        records were written, and the writer must stop.
+        The bytes of `hot` become durable in the same step, but are never read back as records. The future is done once
+        all of this is durable, possibly before it is returned. Only one append may be in progress at a time. If the
+        future fails, with JournalFenced or another JournalError, it is unknown whether the records were written, and
+        the writer must stop.
         """
         ...
 
     async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
-        """Return the bytes of hot segments. Those that the journal does not have are left out.
-
-        Raises JournalCorrupt for damaged ones, and other JournalErrors.
+        """Return the bytes of those hot segments that the journal contains. Raises JournalCorrupt for damaged ones, and
+        other JournalErrors.
         """
         ...
 
     async def drop_hot(self, keys: Collection[HotKey]) -> None:
-        """Delete hot segments, which nothing refers to any more. Keys that the journal does not have are ignored.
+        """Delete hot segments that nothing refers to any more. Keys that the journal does not contain are ignored.
 
-        A crash may undo the deletion of some of them. `hot` then includes these segments again. Raises JournalError.
+        A crash may undo some of the deletions, and `hot` then includes these segments again. Raises JournalError.
         """
         ...
 
     async def load_snapshot(self) -> Snapshot | None:
         """Return the newest undamaged snapshot that fits the journal, or None if there is none.
 
-        Raises JournalCorrupt if all of them are damaged, and JournalLoss if one covers more than the journal has.
+        Raises JournalCorrupt if all of them are damaged, and JournalLoss if one covers more than the journal contains.
         """
         ...
 
@@ -230,16 +230,16 @@ class Journal(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish the current append and release the journal. Closing again does nothing."""
+        """Finish the current append and release the journal. Closing again has no effect."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The writer that holds a shared journal.
+    """The writer that leads a shared journal.
 
-    `address` is where it serves, according to the journal. It has not renewed its leadership for at least `silent`
-    seconds, measured by a clock that does not depend on the leader's machine.
+    `address` is where it serves, according to the journal. It has not renewed its lease for at least `silent` seconds,
+    measured by a clock that does not depend on the leader's machine.
     """
 
     epoch: int
@@ -248,46 +248,44 @@ class Leader:
 
 
 class JournalReader(Protocol):
-    """A shared journal as a standby reads it, with or without a leader.
+    """A shared journal as a standby reads it, whether or not it has a leader.
 
-    Each call raises JournalUnreachable if the journal's database or bucket does not answer; a later call tries again.
+    Each call raises JournalUnreachable if the journal's database or bucket does not respond, and may be repeated.
     """
 
     async def load_snapshot(self) -> Snapshot | None:
-        """Return what `Journal.load_snapshot` does."""
+        """Return the newest snapshot, as `Journal.load_snapshot` does."""
         ...
 
     def read(self, after_position: int, seal: Seal | None = None, /) -> AsyncIterator[JournalBatch]:
-        """Yield the batches after `after_position` that are durable now, as `Journal.read` does. There may be none.
+        """Yield the batches after `after_position` that are durable now, if any, as `Journal.read` does.
 
-        Raises JournalTrimmed if records after `after_position` were deleted because a snapshot covers them.
+        Raises JournalTrimmed if records after `after_position` have been deleted because a snapshot covers them.
         """
         ...
 
     async def fit(self, position: int, seal: Seal, /) -> Fit:
-        """Return how the snapshot at `position` fits the journal, whose last append had `seal` when it was made."""
+        """Return how the snapshot at `position` fits the journal. `seal` is that of the last append that it covers."""
         ...
 
     async def leader(self) -> Leader | None:
-        """Return the leader, or None if there is none: the journal is new, or its leader has left it."""
+        """Return the leader, or None if there is none because the journal is new or its leader has left it."""
         ...
 
     async def close(self) -> None:
-        """Release the connections. Closing again does nothing."""
+        """Release the connections. Closing again has no effect."""
         ...
 
 
 class Renewer(Protocol):
-    """Shows the standbys that a leader is alive.
+    """Shows standbys that a leader is alive.
 
-    It may be used in a different thread from that of the journal, but only in one event loop.
+    It may be used in a different thread from the journal's, but only in one event loop.
     """
 
     async def renew(self) -> None:
-        """Renew the lease.
-
-        Raises JournalFenced if another writer has taken over, and other JournalErrors, after which it is unknown
-        whether one has.
+        """Renew the lease. Raises JournalFenced if another writer has taken over, and other JournalErrors if that is
+        unknown.
         """
         ...
 
@@ -297,57 +295,56 @@ class Renewer(Protocol):
 
 
 class SharedJournal(Journal, Protocol):
-    """A journal that control planes on several machines can open, one after the other (adr/0026).
+    """A journal that control planes on several machines can open, one after another (adr/0026).
 
-    `open` takes it over if its leader has left it or has been silent for the length of a lease, and raises JournalInUse
-    otherwise. It may watch the leader for the length of a lease to find out.
+    `open` takes it over if its leader has left it, or has been silent for the length of a lease, and otherwise raises
+    JournalInUse. To find out, it may watch the leader for the length of a lease.
     """
 
     lease: float
-    """The number of seconds without a renewal after which another writer may take over from the leader."""
+    """If the leader does not renew its lease for this many seconds, another writer may take over."""
 
     snapshot_appends: int | None
-    """The number of appends after which another snapshot should be made, or None if many appends are quick to read."""
+    """The number of appends after which a snapshot is due, or None if even many appends are quick to read."""
 
     async def check(self) -> None:
-        """Find out, before the journal is opened, whether its storage is reliable.
+        """Before the journal is opened, find out whether its storage is reliable, and log which data it may lose.
 
-        Logs which data the storage may lose. Raises JournalRefused if it is not reliable, JournalUnreachable, and other
-        JournalErrors.
+        Raises JournalRefused if the storage is unreliable, JournalUnreachable, and other JournalErrors.
         """
         ...
 
     def renewer(self, fencing_token: int) -> Renewer:
-        """Return the renewer of this leader's lease, which runs alongside all other work of the journal."""
+        """Return the renewer of this leader's lease, which runs alongside everything else that the journal does."""
         ...
 
     async def confirm(self, fencing_token: int) -> None:
-        """Return once it is certain that no other writer had taken over when this was called.
+        """Return once it is certain that no other writer had taken over at the time of the call.
 
         This costs less than an append, and leaves nothing in the journal. Raises the errors of `Renewer.renew`.
         """
         ...
 
     def abandon(self) -> None:
-        """Make `close` keep the leadership, as if this process had been killed, so that the next leader waits for the
+        """Make `close` keep the leadership, as if this process had been killed: the next leader then waits for the
         lease to end.
         """
         ...
 
     @property
     def place(self) -> str:
-        """What another process needs to make a snapshot of the journal (`SnapshotProcess`)."""
+        """The journal's location, for the process that makes its snapshots (`SnapshotProcess`)."""
         ...
 
     async def trim(self) -> None:
-        """Delete the records that no restart needs, after another snapshot was stored.
+        """Delete the records that no restart needs, after a new snapshot has been stored.
 
         Raises JournalFenced if another leader has taken over, and other JournalErrors.
         """
         ...
 
     def reader(self) -> JournalReader:
-        """Return a reader of this journal. It may be used before `open` and alongside it."""
+        """Return a reader of this journal, which may be used before `open` and alongside the journal."""
         ...
 
 
@@ -359,5 +356,5 @@ class Snapshotter(Protocol):
         ...
 
     async def close(self) -> None:
-        """Stop the current snapshot, if any."""
+        """Stop the snapshot in progress, if any."""
         ...

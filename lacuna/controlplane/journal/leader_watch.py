@@ -1,7 +1,7 @@
-"""Measures how long the leader of a shared journal has been silent, as seen by one process.
+"""Measures how long a shared journal's leader has been silent, as observed by one process.
 
-It uses no clock of another machine: neither the leader's, nor the database's, which can be set or change in a failover.
-It uses the time that has passed in this process between two observations of the journal.
+The clocks of other machines are not used: neither the leader's, nor the database's, which can be set, or change in a
+failover. What counts is the time that passes in this process between two observations of the journal.
 """
 
 from collections.abc import Hashable
@@ -10,13 +10,13 @@ from lacuna.controlplane.clock import Clock, SystemClock
 
 
 class LeaderWatch:
-    """The last observation of the leader, and its time."""
+    """The last change observed in the leader's renewals, and its time."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._seen: Hashable = None
         self._since_ms = 0.0
-        #: The seconds for which the leader was certainly silent, as of the last observation.
+        #: The seconds for which the leader is known to have been silent, as of the last observation.
         self.silent = 0.0
 
     def now_ms(self) -> float:
@@ -24,7 +24,7 @@ class LeaderWatch:
         return self._clock.passed_ms()
 
     def see(self, mark: Hashable, asked_ms: float) -> None:
-        """Record `mark`, which each renewal changes, as the answer to a query sent at `asked_ms`."""
+        """Record `mark`, which changes with each renewal, as the answer to a query sent at `asked_ms`."""
         if mark != self._seen:
             # A new mark may have been written at any time up to now.
             self._seen, self._since_ms = mark, self._clock.passed_ms()

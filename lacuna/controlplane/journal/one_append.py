@@ -9,15 +9,15 @@ from lacuna.controlplane.journal.journal import JournalError
 
 
 class OneAppend:
-    """At most one append at a time. It is a separate task, so it continues if no caller waits for it any more."""
+    """Runs at most one append at a time, as a separate task that continues even if no caller waits for it."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[int] | None = None
 
     def begin(self, append: Callable[[], Coroutine[Any, Any, int]]) -> "asyncio.Future[int]":
-        """Start `append`, and return a future of its position. Raises JournalError if one is under way."""
+        """Start `append`, and return a future of its position. Raises JournalError if an append is in progress."""
         if self._task is not None:
-            raise JournalError("an append is already under way: wait for it first")
+            raise JournalError("an append is already in progress: wait for it first")
         appended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(append())
         self._task.add_done_callback(partial(self._settle, appended))
@@ -25,7 +25,7 @@ class OneAppend:
 
     def _settle(self, appended: "asyncio.Future[int]", task: "asyncio.Task[int]") -> None:
         self._task = None
-        # Always retrieved, or asyncio would log it as an unseen error.
+        # Always retrieved, since asyncio would otherwise log it as never retrieved.
         error = None if task.cancelled() else task.exception()
         if appended.done():
             return
@@ -37,6 +37,6 @@ class OneAppend:
             appended.set_result(task.result())
 
     async def finish(self) -> None:
-        """Wait until no append is under way."""
+        """Wait until no append is in progress."""
         if self._task is not None:
             await asyncio.wait([self._task])

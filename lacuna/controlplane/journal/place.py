@@ -1,17 +1,17 @@
-"""The location of a journal in a form that can be passed to another process."""
+"""The location of a journal, in a form that can be passed to a different process."""
 
 import json
 from dataclasses import asdict, dataclass
 from typing import Final, Self
 
-#: What snapshots in a bucket record about their journal: that it is in the bucket as well, or in a database.
+#: What a snapshot in a bucket records about its journal: that it is in the bucket as well, or in a database.
 BUCKET: Final = "bucket"
 POSTGRESQL: Final = "postgresql"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The address `url` of a journal, and the URL of the cluster's store, or "" if no store is named.
+    """The address `url` of a journal, and the URL of the cluster's store, or "" if none is given.
 
     If the store is a bucket, it contains the snapshots of a shared journal.
     """
@@ -20,10 +20,9 @@ class Place:
     store_url: str = ""
 
     def text(self) -> str:
-        """Return this place as text for `parse`."""
         return json.dumps(asdict(self))
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Return the place described by `text`, or None if it is the path of an SQLite journal."""
+        """Return the place that `text` describes, or None if it is the path of an SQLite journal."""
         return cls(**json.loads(text)) if text.startswith("{") else None

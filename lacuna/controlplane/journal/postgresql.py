@@ -1,9 +1,9 @@
 """The journal in PostgreSQL.
 
-Each append is one row. A single statement, which is a transaction by itself, inserts it. The statement carries its
-fence: it inserts nothing unless the leader's row still has the writer's epoch, and it holds that row's lock until it
-has committed. So a late append inserts nothing, and a takeover, which updates the row, waits for the current append and
-counts its records. The same statement inserts the append's hot segments (`postgresql_hot`).
+Each append is one row, and is inserted with its hot segments (`postgresql_hot`) by a single statement, which is a
+transaction of its own. The statement inserts nothing unless the leader's row still contains the writer's epoch, and
+locks that row until it has committed. So a late append inserts nothing, and a takeover, which updates the row, waits
+for the current append and counts its records.
 """
 
 import asyncio
@@ -74,9 +74,9 @@ from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 
 _log = logging.getLogger("lacuna.controlplane")
 
-# Everything must still be as it was seen. Of two concurrent takeovers, one finds the row changed; a takeover concurrent
-# with a renewal finds another number. The number is read under the row's lock, since its query depends on the locked
-# row.
+# Everything must still be as it was read. Of two concurrent takeovers, one finds that the row has changed; a takeover
+# concurrent with a renewal finds a different number. The number is read under the row's lock, since its query depends
+# on the locked row.
 _TAKE_OVER: Final = """
     WITH locked AS MATERIALIZED (SELECT epoch FROM lacuna.leader WHERE epoch = $2 FOR UPDATE)
     UPDATE lacuna.leader SET epoch = leader.epoch + 1, address = $1 FROM locked
@@ -91,8 +91,8 @@ _END: Final = "SELECT greatest(trimmed, (SELECT max(last) FROM lacuna.appends)) 
 _APPEND: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE)
     INSERT INTO lacuna.appends (first, last, crc, records) SELECT $2, $3, $4, $5 FROM fence"""
-# This is fenced as well, since the new leader may be about to read rows that the old one would delete. The append that
-# ends at the trim position stays, because the snapshot there is checked against it.
+# Fenced as well, since a new leader may be about to read rows that the old one would delete. The append that ends at
+# the trim position stays, because the snapshot there is checked against it.
 _TRIM: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE),
     gone AS (DELETE FROM lacuna.appends USING fence WHERE last < $2)
@@ -105,7 +105,7 @@ _HAS_ASYNCHRONOUS_STANDBY: Final = """
 _ROWS_A_TRIM: Final = 4096
 
 _LOST_WITH_STANDBY: Final = "a failover can lose the last transactions"
-#: Setting → value → what may be lost. The connection requests a better value, which a pooler may drop.
+#: Setting → value → what may be lost. The connection requests a better value, but a pooler may drop that request.
 _LOSSES: Final = {
     "synchronous_commit": {
         "off": "a crash of the server can lose the last transactions",
@@ -119,11 +119,10 @@ _LOSSES: Final = {
 class PostgresqlJournal:
     """A journal in the database at `url`, for example `postgresql://user@host:5432/database`.
 
-    `new_cluster_id` returns an id for a new cluster. `address` is where this writer serves. This process takes over
-    from an earlier writer that `watch` or `open` has seen silent for `lease` seconds, or that has closed the journal;
-    if `lease` is 0, it takes over at once. If there is no answer within `answer_timeout` seconds, an append is in
-    doubt, and a renewal has failed. Snapshots are in the same database unless `snapshots` is another store, which
-    `place` then names.
+    `new_cluster_id` returns an id for a new cluster. `address` is where this writer serves. It takes over from an
+    earlier writer that has closed the journal, or that `watch` or `open` has observed to be silent for `lease` seconds.
+    Without an answer within `answer_timeout` seconds, an append is in doubt, and a renewal has failed. Snapshots are in
+    the same database unless `snapshots` is a different store, which `place` then names.
 
     Raises JournalRefused if `url` is not the URL of a PostgreSQL database.
     """
@@ -169,9 +168,9 @@ class PostgresqlJournal:
         return self._place.text()
 
     async def check(self) -> None:
-        """Log a warning if the server's settings allow it to lose acknowledged data.
+        """Log a warning if the server's settings put acknowledged data at risk.
 
-        Raises JournalForeign if the snapshots are in a place that belongs to another cluster, JournalUnreachable,
+        Raises JournalForeign if the snapshots' place belongs to a different cluster, JournalUnreachable,
         JournalRefused, and other JournalErrors of the database.
         """
         cluster_id = None
@@ -184,7 +183,7 @@ class PostgresqlJournal:
         await self._snapshots.check(cluster_id)
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
-        """Take the journal over from its last writer, and create its tables if there are none.
+        """Take the journal over from its last writer, creating its tables if there are none.
 
         Waits until the last writer's append has ended. Raises JournalInUse if that writer's lease has not ended,
         JournalUnreachable, JournalRefused, JournalForeign, and other JournalErrors of the database.
@@ -220,7 +219,7 @@ class PostgresqlJournal:
         self._epoch = await self._take_over(connection)
         self._warnings.check()
         await raise_version(connection)
-        # A separate statement, so that it sees the append that the takeover has waited for.
+        # A separate statement, so that it sees the append that the takeover waited for.
         self._position = await connection.fetchval(_END)
         await self._hot.open(connection, self._epoch)
         return OpenedJournal(stored_id, self._epoch, self._position)
@@ -246,7 +245,7 @@ class PostgresqlJournal:
         return int(epoch)
 
     async def _warn(self, connection: Connection) -> None:
-        """Log how the server may lose data that was acknowledged to clients."""
+        """Log the ways in which the server could lose data that was acknowledged to clients."""
         for setting, losses in _LOSSES.items():
             value = await connection.fetchval("SELECT current_setting($1)", setting)
             if value in losses:
@@ -265,29 +264,26 @@ class PostgresqlJournal:
             )
 
     def renewer(self, fencing_token: int) -> PostgresqlRenewer:
-        """Return the renewer of this writer's lease, which has a separate connection."""
+        """Return the renewer of this writer's lease, which has a connection of its own."""
         return PostgresqlRenewer(self._url, fencing_token, self._answer_timeout)
 
     async def confirm(self, fencing_token: int) -> None:
         """Make sure, with a renewal, that no other writer has taken over. Raises JournalFenced and JournalUnreachable.
 
-        A statement that only reads would also succeed on a server whose standby has been promoted. After
-        JournalUnreachable, the journal must be opened again.
+        A mere read would also succeed on a server whose standby has been promoted. After JournalUnreachable, the
+        journal must be opened again.
         """
         async with self._turn_at_connection() as connection:
             await renew(connection, self._warnings, self.name, fencing_token, self._answer_timeout)
 
     def read(self, after_position: int, seal: Seal | None = None, /) -> AsyncIterator[JournalBatch]:
-        """Yield all batches after `after_position`.
+        """Yield all batches after `after_position`. The connection is free for appends between two batches.
 
         Raises JournalReplaced, and JournalCorrupt at a gap or a wrong checksum.
-
-        Between two batches, the connection is free for appends.
         """
         return read_batches(self._turn_at_connection, self.name, after_position, seal)
 
     def reader(self) -> PostgresqlReader:
-        """Return a reader with a separate connection."""
         return PostgresqlReader(self._url, self._snapshots, self._watch)
 
     @property
@@ -300,9 +296,9 @@ class PostgresqlJournal:
         return await self._hot.read(keys)
 
     async def drop_hot(self, keys: Collection[HotKey]) -> None:
-        """Forget hot segments. Their tables are dropped once nothing in them is live. Raises JournalFenced.
+        """Forget hot segments, and drop each table that then contains no live ones. Raises JournalFenced.
 
-        Segments in a table that still has live ones come back when the journal is opened again.
+        Segments in a table that remains come back when the journal is opened again.
         """
         self._opened()
         await self._hot.drop(keys)
@@ -312,8 +308,8 @@ class PostgresqlJournal:
     ) -> "asyncio.Future[int]":
         """Append the records in one statement, which is durable once the future is done.
 
-        The future fails with JournalInDoubt if the connection is lost or the answer does not come in time. After that,
-        or after another error of the database, the journal must be opened again.
+        The future fails with JournalInDoubt if the connection is lost or no answer arrives in time. After any error of
+        the database, the journal must be opened again.
         """
         if self._failed is not None:
             raise self._failed
@@ -388,9 +384,8 @@ class PostgresqlJournal:
         await self.trim()
 
     async def trim(self) -> None:
-        """Delete the records that no restart needs, in statements of a few milliseconds each.
-
-        Raises JournalFenced if another writer has taken over.
+        """Delete the records that no restart needs, in statements of a few ms. Raises JournalFenced if another writer
+        has taken over.
         """
         async with connected(self._url) as connection:
             end = await self._snapshots.trimmable(self._cluster_id, partial(fit, connection))
@@ -419,7 +414,7 @@ class PostgresqlJournal:
         self._epoch = 0
 
     async def _release(self, connection: Connection) -> None:
-        """Record that other writers need not wait for the end of the lease. If recording this fails, they wait."""
+        """Record that no other writer has to wait for the end of the lease. If this fails, others do wait."""
         try:
             await connection.execute(_RELEASE, self._epoch, timeout=self._answer_timeout)
         except DATABASE_ERRORS as error:
@@ -428,10 +423,8 @@ class PostgresqlJournal:
 
     @asynccontextmanager
     async def _turn_at_connection(self) -> AsyncIterator[Connection]:
-        """Run the body with the connection. Terminate a connection that was lost or is stalled, since asyncpg would
-        wait for it.
-
-        Turns asyncpg's errors into journal errors.
+        """Run the body with the connection, turning asyncpg's errors into journal errors. A connection that is lost or
+        stalled is terminated, since asyncpg would wait for it.
         """
         async with self._turn:
             connection = self._opened()

@@ -1,4 +1,4 @@
-"""Connections to the PostgreSQL database of a journal, and the meaning of its errors for operators."""
+"""Connections to a journal's PostgreSQL database, and what its errors mean to operators."""
 
 import asyncio
 import socket
@@ -21,22 +21,22 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 _CONNECT_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 5.0
-#: Longer than any statement takes or waits for a lock, so that a stalled connection fails instead of waiting forever.
+#: Longer than any statement takes or waits for a lock, so that a stalled connection fails rather than waiting forever.
 _STATEMENT_SECONDS: Final = 30.0
 
 _SETTINGS: Final = {
     "application_name": "lacuna",
-    # The fence of an append is checked once the leader's row is locked, which only this level does. A role or database
-    # may have another default.
+    # The fence of an append is checked after the leader's row has been locked, which happens only at this isolation
+    # level. A role or database may have a different default.
     "default_transaction_isolation": "read committed",
-    # A role or database may have a weaker default, with which a failover or crash loses acknowledged data.
+    # A role or database may have a weaker default, under which a failover or crash loses acknowledged data.
     "synchronous_commit": "on",
-    # A role's own time-out would end the wait for a synchronous standby. The client has separate time-outs.
+    # A time-out set for the role would end the wait for a synchronous standby. The client has time-outs of its own.
     "statement_timeout": "0",
     # No append or takeover waits longer than this for a lock.
     "lock_timeout": "10s",
-    # A leader whose machine or network fails during an append would hold its lock, and so lock everyone else out, until
-    # the server notices. By default, that takes two hours.
+    # If a leader's machine or network fails during an append, it still holds its lock, and keeps everyone else out,
+    # until the server notices. By default, that takes two hours.
     "tcp_keepalives_idle": "3",
     "tcp_keepalives_interval": "1",
     "tcp_keepalives_count": "3",
@@ -129,7 +129,7 @@ _MEANINGS: Final = (
     (
         _NOT_OUR_TABLES,
         JournalForeign,
-        ": the schema `lacuna` is not a Lacuna journal. Give another database",
+        ": the schema `lacuna` is not a Lacuna journal. Give a different database",
     ),
     (
         (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError),
@@ -140,8 +140,8 @@ _MEANINGS: Final = (
         asyncpg.LockNotAvailableError,
         JournalError,
         (
-            ": another connection has held a lock of the journal for too long. Find it in pg_stat_activity; "
-            "SELECT pg_terminate_backend(PID) ends it"
+            ": another connection has held a lock on the journal for too long. "
+            "Find it in pg_stat_activity, and end it with SELECT pg_terminate_backend(PID)"
         ),
     ),
     (
@@ -153,9 +153,8 @@ _MEANINGS: Final = (
 
 
 def name_of(url: str) -> str:
-    """Return the URL of a database for display, without the password and the options.
-
-    Raises JournalRefused if it is not the URL of a PostgreSQL database.
+    """Return a database URL for display, without the password and options. Raises JournalRefused if it is not the URL
+    of a PostgreSQL database.
     """
     try:
         parts = urlsplit(url)
@@ -170,9 +169,8 @@ def name_of(url: str) -> str:
 
 
 async def connect(url: str, statement_seconds: float = _STATEMENT_SECONDS) -> Connection:
-    """Open a connection whose statements may each take `statement_seconds`.
-
-    Raises JournalUnreachable and JournalRefused, as `errors_of` does.
+    """Open a connection whose statements may take `statement_seconds` each. Raises JournalUnreachable and
+    JournalRefused, as `errors_of` does.
     """
     name = name_of(url)
     try:
@@ -193,7 +191,7 @@ async def connect(url: str, statement_seconds: float = _STATEMENT_SECONDS) -> Co
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[Connection]:
-    """Run the body with a separate connection, and turn the database's errors into journal errors."""
+    """Run the body with a new connection, turning the database's errors into journal errors."""
     connection = await connect(url)
     try:
         with errors_of(name_of(url)):
@@ -203,7 +201,7 @@ async def connected(url: str) -> AsyncIterator[Connection]:
 
 
 async def disconnect(connection: Connection) -> None:
-    """Close a connection, at once if the server does not answer. An open transaction is rolled back."""
+    """Close a connection, without waiting for a server that does not answer. An open transaction is rolled back."""
     try:
         await connection.close(timeout=_CLOSE_SECONDS)
     except DATABASE_ERRORS:
@@ -212,10 +210,11 @@ async def disconnect(connection: Connection) -> None:
 
 @contextmanager
 def errors_of(name: str) -> Iterator[None]:
-    """Turn asyncpg's errors into journal errors; `name` is that of the database.
+    """Turn asyncpg's errors into journal errors. `name` is the name of the database.
 
     Raises JournalUnreachable if the database does not answer, JournalRefused if it denies something that a journal
-    needs, JournalForeign if its tables are not a journal's, JournalCorrupt if it is damaged, otherwise JournalError.
+    needs, JournalForeign if its tables are not a journal's, JournalCorrupt if it is damaged, and otherwise
+    JournalError.
     """
     try:
         yield
@@ -226,7 +225,7 @@ def errors_of(name: str) -> Iterator[None]:
 
 
 def meaning_of(error: Exception, name: str) -> JournalError:
-    """Return the journal's error for one of `DATABASE_ERRORS`: what happened, why, and what to do."""
+    """Return the journal error for one of `DATABASE_ERRORS`: what happened, why, and what to do."""
     for kinds, meaning, what_to_do in _MEANINGS:
         if isinstance(error, kinds):
             return meaning(f"{name}: {reason_of(error)}{what_to_do}")
@@ -234,7 +233,7 @@ def meaning_of(error: Exception, name: str) -> JournalError:
 
 
 def is_from_living_server(error: Exception) -> bool:
-    """Whether the server rejected a statement and stayed up, so that the statement had no effect."""
+    """Whether the server rejected a statement but stayed up, so that the statement had no effect."""
     return isinstance(error, asyncpg.PostgresError) and error.severity_en == "ERROR"
 
 

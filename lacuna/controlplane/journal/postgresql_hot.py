@@ -1,11 +1,10 @@
-"""The hot segments of a journal in PostgreSQL: tables lacuna.hot_1, lacuna.hot_2, ..., each for a range of positions.
+"""The hot segments of a journal in PostgreSQL, in tables lacuna.hot_1, lacuna.hot_2, ..., one per range of positions.
 
-The statement of an append inserts into the newest table, and a table is dropped as a whole once nothing in it is live.
-So no row is ever deleted, and there is nothing to vacuum. They are separate tables, not partitions of one: attaching or
-dropping a partition locks its parent, so that a long query by another client, such as a dump, would hold up all
-appends.
+Appends insert into the newest table. A table is dropped as a whole once nothing in it is live, so no row is ever
+deleted, and there is nothing to vacuum. Partitions of a single table would not do: attaching or dropping one locks the
+parent, so a long query by a different client, such as a dump, would hold up all appends.
 
-The next table is created ahead of time, while appends continue. If that fails, appends continue in the newest table.
+The next table is created ahead of time, without delaying appends. If that fails, the newest table continues to grow.
 """
 
 import asyncio
@@ -37,8 +36,7 @@ from lacuna.controlplane.journal.postgresql_renewing import fenced
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: A table is full when it has this many bytes of segments or this many rows. Once it is half full, the next table is
-#: created.
+#: A table is full at this many bytes of segments or this many rows. When it is half full, the next table is created.
 TABLE_BYTES: Final = 128 << 20
 _TABLE_ROWS: Final = 1 << 16
 
@@ -48,7 +46,8 @@ _READ_KEYS: Final = 256
 _NUMBERS: Final = """
     SELECT substr(relname, 5)::bigint FROM pg_class
     WHERE relnamespace = to_regnamespace($1) AND relkind = 'r' AND relname ~ '^hot_[0-9]{1,18}$' ORDER BY 1"""
-# The bytes are compressed batches already. A table that only grows until it is dropped needs no vacuum.
+# Without compression, since the bytes are compressed batches. A table that only grows until it is dropped needs no
+# vacuum.
 _CREATE: Final = """
     CREATE TABLE IF NOT EXISTS lacuna.hot_{0} (
         lease_id bigint, sequence bigint, position bigint NOT NULL,
@@ -74,13 +73,13 @@ _INSERT: Final = """
     SELECT lease_id, sequence, 0, octet_length(bytes), crc, bytes
     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[]) AS sent (lease_id, sequence, crc, bytes)"""
 _FENCE: Final = "SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE"
-# A stranger's query of the table delays its end, but no takeover, which waits for the fence.
+# A query by a different client delays the drop, but must not delay a takeover, which waits for the fence.
 _WAIT_LITTLE: Final = "SET LOCAL lock_timeout = '500ms'"
 _DROP: Final = "DROP TABLE lacuna.hot_{0}"
 
 
 async def create_table(connection: Connection, number: int) -> None:
-    """Create a table, unless it exists. Raises asyncpg's errors."""
+    """Create a table unless it exists. Raises asyncpg's errors."""
     await connection.execute(_CREATE.format(number))
 
 
@@ -105,7 +104,7 @@ async def table_numbers(connection: Connection, schema: str = "lacuna") -> list[
 
 @dataclass(slots=True)
 class _Table:
-    """What a table holds: `live` of its rows have not been dropped."""
+    """How full a table is. `live` counts the rows that have not been dropped."""
 
     bytes: int = 0
     rows: int = 0
@@ -121,21 +120,21 @@ class _Table:
 
 
 class HotTables:
-    """The hot segments in the database at `url`, as the leader of the journal tracks them.
+    """The hot segments in the database at `url`, as the journal's leader tracks them.
 
-    It has a connection of its own, so that appends never wait for a read.
+    They are read over a separate connection, so that appends never wait for a read.
     """
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._name = name_of(url)
-        #: Every live segment with its size.
+        #: The size of every live segment.
         self.sizes: dict[HotKey, int] = {}
         self._table_of: dict[HotKey, int] = {}
         self._tables: dict[int, _Table] = {}
         self._epoch = 0
         self._creating: asyncio.Task[None] | None = None
-        #: The next table is created once the newest one is full to this share.
+        #: When the newest table is filled to this share, the next one is created.
         self._create_at = 0.5
         self._turn = asyncio.Lock()
         self._connection: Connection | None = None
@@ -160,18 +159,20 @@ class HotTables:
 
     @property
     def _newest(self) -> int:
-        """The table of the next append: the first one that is not full, or else the last."""
+        """The table for the next append: the first one that is not full, or else the last."""
         numbers = list(self._tables)
         if len(numbers) > 1 and not self._tables[numbers[-2]].is_filled(1.0):
             return numbers[-2]
         return numbers[-1]
 
     def statement(self, hot: Sequence[HotSegment]) -> tuple[str, tuple[list[Any], ...]]:
-        """Return the statement of an append with hot segments, and the parameters that follow its five other ones."""
+        """Return the statement of an append with hot segments, and the parameters for them, which follow five
+        others.
+        """
         return _APPEND.format(self._newest), _columns(hot)
 
     def note(self, hot: Sequence[HotSegment]) -> None:
-        """Record that the statement of an append with these segments is durable."""
+        """Record that the append of these segments is durable."""
         number = self._newest
         table = self._tables[number]
         for segment in hot:
@@ -203,7 +204,7 @@ class HotTables:
             raise fenced(self._name, self._epoch)
 
     async def read(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
-        """Return the bytes of the segments that are live. Raises JournalCorrupt and JournalUnreachable."""
+        """Return the bytes of those segments that are live. Raises JournalCorrupt and JournalUnreachable."""
         found: dict[HotKey, bytes] = {}
         for portion in in_portions(keys, self.sizes, _READ_BYTES, _READ_KEYS):
             tables: dict[int, list[HotKey]] = {}
@@ -222,7 +223,7 @@ class HotTables:
         try:
             rows = await connection.fetch(_READ.format(number), *columns)
         except asyncpg.UndefinedTableError:
-            # Everything in the table was dropped in the meantime.
+            # The whole table has been dropped in the meantime.
             return []
         segments: list[HotSegment] = []
         for lease_id, sequence, crc, data in rows:
@@ -231,9 +232,9 @@ class HotTables:
         return segments
 
     async def drop(self, keys: Collection[HotKey]) -> None:
-        """Forget segments, then drop the tables in which nothing is live any more, except for the newest.
+        """Forget segments, then drop all tables without live ones, except the newest.
 
-        A table that another connection uses is dropped later. Raises JournalFenced and JournalUnreachable.
+        A table that a different connection is using is dropped later. Raises JournalFenced and JournalUnreachable.
         """
         for key in keys:
             if self.sizes.pop(key, None) is not None:
@@ -255,7 +256,7 @@ class HotTables:
             await connection.execute(_DROP.format(number))
 
     async def close(self) -> None:
-        """Finish the creation of a table, and close the connection. Closing again does nothing."""
+        """Wait for a table that is being created, and close the connection. Closing again has no effect."""
         if self._creating is not None:
             await asyncio.wait([self._creating])
         async with self._turn:

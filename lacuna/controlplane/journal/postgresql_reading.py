@@ -1,4 +1,4 @@
-"""Reads a journal in PostgreSQL, for its writer, and for standbys over separate connections."""
+"""Reads a journal in PostgreSQL, for its writer and, over connections of their own, for standbys."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -35,10 +35,10 @@ from lacuna.controlplane.journal.postgresql_schema import (
 from lacuna.controlplane.journal.rows import check_row, decode_records
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 
-#: The size in bytes up to which rows are read at a time, but always at least one row.
+#: Rows are read in groups of at most this many bytes, or one row if it is larger.
 _ROWS: Final = 512
 _BYTES: Final = 16 << 20
-# The previous row is returned too, without its records, since it has to be the one that was read.
+# The previous row is returned as well, without its records, to check that it is still the one that was read.
 _READ: Final = """
     (SELECT first, last, crc, NULL AS records FROM lacuna.appends WHERE first <= $1 ORDER BY first DESC LIMIT 1)
     UNION ALL
@@ -64,10 +64,11 @@ Connected = Callable[[], AbstractAsyncContextManager[Connection]]
 async def read_batches(
     connected: Connected, name: str, after_position: int, seal: Seal | None = None
 ) -> AsyncIterator[JournalBatch]:
-    """Yield the appends after `after_position` in the journal `name`. Other work runs between two reads.
+    """Yield the appends after `after_position` in the journal `name`. Other work may use the connection between two
+    reads.
 
-    Raises JournalTrimmed if they were deleted, JournalReplaced if the previous row does not have `seal`, JournalCorrupt
-    at a gap or a wrong checksum, and what `connected` raises.
+    Raises JournalTrimmed if they have been deleted, JournalReplaced if the row before them does not have `seal`,
+    JournalCorrupt at a gap or a wrong checksum, and the errors of `connected`.
     """
     position = after_position
     while True:
@@ -84,7 +85,7 @@ async def read_batches(
                 )
             if is_other:
                 raise JournalReplaced(
-                    f"{name}: the append at position {position} is not the one that was read, as "
+                    f"{name}: the append at position {position} is no longer the one that was read, as "
                     "happens after a failover that lost it: the journal is read again from its "
                     "newest snapshot"
                 )
@@ -160,7 +161,7 @@ class PostgresqlReader:
             await disconnect(connection)
 
     async def _is_there(self) -> bool:
-        """Whether tables of this version exist."""
+        """Whether there are tables that this version can read."""
         if self._cluster_id is None:
             async with self._connected() as connection:
                 if await is_there(connection):
@@ -190,7 +191,7 @@ async def fit(connection: Connection, position: int, seal: Seal) -> Fit:
         return Fit.FITS
     if position > row["last"]:
         return Fit.AHEAD
-    # A trim keeps the append of a snapshot that may still be loaded.
+    # A trim keeps the last append of any snapshot that may still be loaded.
     is_spent = position < row["trimmed"] or not row["begins_before"]
     return Fit.SPENT if is_spent else Fit.BESIDE
 
@@ -205,7 +206,7 @@ async def read_leader(
         raise JournalCorrupt(
             "the table lacuna.leader or lacuna.journal is empty: restore them from a backup"
         )
-    # A later version may have taken over, which then writes other tables.
+    # A later version, which writes different tables, may have taken over.
     check_journal_format("its format", row["format_version"], FORMAT_VERSION)
     watch.see(tuple(row), asked_ms)
     if row["address"] is None:

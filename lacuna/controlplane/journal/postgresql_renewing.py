@@ -1,4 +1,4 @@
-"""Lease renewals for a journal in PostgreSQL, and the server's warnings after a write."""
+"""Renews the lease of a journal in PostgreSQL, and heeds the server's warnings after a write."""
 
 from typing import Final
 
@@ -13,26 +13,25 @@ from lacuna.controlplane.journal.postgresql_connection import (
     name_of,
 )
 
-# A sequence is changed in place. An updated row leaves a dead version each time, and while an old transaction is open
-# in the database, each append would read all of them. Appends and renewals share the row's lock.
+# A sequence is changed in place, whereas each update of a row leaves a dead version behind, and while an old
+# transaction is open in the database, every append would read all of these. Appends and renewals share the row's lock.
 RENEW: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE)
     SELECT nextval('lacuna.renewals') FROM fence"""
 
 
 class Warnings:
-    """The server's warnings on a connection to the database `name` since the last statement that writes."""
+    """Warnings on a connection to the database `name` since the last statement that writes."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._last = ""
 
     def listen(self, connection: Connection) -> None:
-        """Collect the warnings on this connection."""
         connection.add_log_listener(self._note)
 
     def forget(self) -> None:
-        """Discard earlier warnings, since a statement that writes follows."""
+        """Discard earlier warnings, before a statement that writes."""
         self._last = ""
 
     def _note(self, _: object, message: asyncpg.PostgresLogMessage) -> None:
@@ -42,8 +41,8 @@ class Warnings:
     def check(self) -> None:
         """Raise JournalUnreachable if the server has warned about the last write.
 
-        If a wait for a synchronous standby is cancelled, by a time-out or by hand, it ends with success and a warning.
-        The transaction is committed on this server, but the standby may not have it when the standby is promoted.
+        If a wait for a synchronous standby is cancelled, by a time-out or by hand, the statement succeeds with a
+        warning. The transaction is then committed on this server, but a standby that is promoted may lack it.
         """
         if self._last:
             raise JournalUnreachable(
@@ -56,15 +55,14 @@ class Warnings:
 def fenced(name: str, fencing_token: int) -> JournalFenced:
     """Return the error for a leader whose epoch, `fencing_token`, is no longer the journal's."""
     return JournalFenced(
-        f"another control plane has taken over {name} (its epoch is not {fencing_token}, the epoch of this one): "
-        "this one stops"
+        f"another control plane has taken over {name} (the epoch is no longer {fencing_token}): this one stops"
     )
 
 
 async def renew(
     connection: Connection, warnings: Warnings, name: str, fencing_token: int, seconds: float
 ) -> None:
-    """Show that this leader is alive, and make sure that no other leader has taken over.
+    """Renew the lease, which also shows that no other leader has taken over.
 
     Raises JournalFenced, JournalUnreachable, and asyncpg's errors, including if there is no answer within `seconds`.
     """
@@ -76,9 +74,7 @@ async def renew(
 
 
 class PostgresqlRenewer:
-    """Renews over a separate connection, opened for the first renewal. A renewal that is not answered in time has
-    failed.
-    """
+    """Renews over a separate connection, opened for the first renewal. A renewal without a timely answer has failed."""
 
     def __init__(self, url: str, fencing_token: int, answer_timeout: float) -> None:
         self._url = url

@@ -1,11 +1,11 @@
-"""The tables of a journal in PostgreSQL, all in the schema `lacuna`: one journal for each database.
+"""The tables of a journal in PostgreSQL. They are in the schema `lacuna`, so a database has room for one journal.
 
-journal    one row: format version, cluster id, and up to where records were trimmed
-leader     one row: the epoch, which is the fencing token, of the last writer, and where it serves
+journal    one row: format version, cluster id, and the position up to which records were trimmed
+leader     one row: the last writer's epoch, which is its fencing token, and its address
 renewals   a sequence, from which each renewal by the leader takes a number
-appends    one row for each append, with the positions of its first and its last record
+appends    one row per append, with the positions of its first and last record
 hot_1 ...  the hot segments (`postgresql_hot`)
-snapshots  the parts of snapshots, and before the first one, the seal of the last append it covers
+snapshots  the parts of snapshots; before a snapshot's first part, the seal of the last append that it covers
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ _TABLES: Final = (
     )""",
 )
 _ADD_LEADER: Final = "INSERT INTO lacuna.leader (epoch) VALUES ($1)"
-# A new sequence starts with this number already in use.
+# A new sequence starts with this number marked as used.
 _BEGIN_RENEWALS: Final = "SELECT setval('lacuna.renewals', 1)"
 _ADD_JOURNAL: Final = (
     "INSERT INTO lacuna.journal (format_version, cluster_id, trimmed) VALUES ($1, $2, $3)"
@@ -54,7 +54,7 @@ _STRANGERS_TABLE: Final = """
 async def read_or_create(
     connection: Connection, cluster_id: str | None, new_cluster_id: Callable[[], str]
 ) -> str:
-    """Return the id of the journal's cluster, and create the tables if there are none.
+    """Return the id of the journal's cluster, creating the tables if there are none.
 
     Raises JournalForeign and JournalOfAnotherVersion, both without the name of the database, and asyncpg's errors.
     """
@@ -65,17 +65,16 @@ async def read_or_create(
 
 
 async def read_cluster_id(connection: Connection) -> str:
-    """Return the id of the journal's cluster from existing tables of this version."""
+    """Return the id of the journal's cluster. The tables must exist and be of this version."""
     return str(await connection.fetchval("SELECT cluster_id FROM lacuna.journal"))
 
 
 async def is_there(connection: Connection) -> bool:
-    """Return whether the tables exist."""
     return bool(await connection.fetchval(_IS_THERE))
 
 
 async def check_version(connection: Connection) -> None:
-    """Raise JournalForeign or JournalOfAnotherVersion if another version may have written the other columns."""
+    """Raise JournalForeign or JournalOfAnotherVersion if this version cannot interpret the tables."""
     version = await connection.fetchval("SELECT format_version FROM lacuna.journal")
     if version is None:
         raise JournalForeign("the table lacuna.journal is empty: restore it from a backup")
@@ -83,14 +82,14 @@ async def check_version(connection: Connection) -> None:
 
 
 async def raise_version(connection: Connection) -> None:
-    """Record that this version writes the journal from now on, once it leads. Earlier versions then reject it."""
+    """Record, for a leader, that this version writes the journal from now on, so that earlier versions reject it."""
     await connection.execute(
         "UPDATE lacuna.journal SET format_version = $1 WHERE format_version < $1", FORMAT_VERSION
     )
 
 
 async def _create(connection: Connection, cluster_id: str) -> None:
-    """Create the tables in one transaction. If another connection does so at the same time, use its tables."""
+    """Create the tables in one transaction, unless a different connection does so at the same time."""
     try:
         async with connection.transaction():
             await make_tables(connection, cluster_id)
@@ -99,11 +98,11 @@ async def _create(connection: Connection, cluster_id: str) -> None:
         asyncpg.DuplicateTableError,
         asyncpg.UniqueViolationError,
     ):
-        # Of two connections that create one name, the later waits for the earlier and then fails in PostgreSQL's own
+        # If two connections create the same name, the later one waits for the earlier, and then fails in PostgreSQL's
         # catalog.
         return
     except JournalForeign:
-        # The other connection's tables are not foreign if they did not exist when the caller looked.
+        # Tables of the other connection are not foreign, provided there were none when the caller looked.
         if not await is_there(connection):
             raise
 
@@ -116,7 +115,7 @@ async def make_tables(
     position: int = 0,
     format_version: int = FORMAT_VERSION,
 ) -> None:
-    """Create the tables of a journal that counts as trimmed up to `position`, in a transaction of the caller.
+    """Create the tables of a journal that counts as trimmed up to `position`, in the caller's transaction.
 
     `epoch` is that of its last leader. Raises JournalForeign and asyncpg's errors.
     """
@@ -124,7 +123,7 @@ async def make_tables(
         await connection.execute("CREATE SCHEMA lacuna")
     elif stranger := await connection.fetchval(_STRANGERS_TABLE):
         raise JournalForeign(
-            f"the schema `lacuna` has a table {stranger} and is not a Lacuna journal: give another database"
+            f"the schema `lacuna` contains a table {stranger}, so it is not a Lacuna journal: give a different database"
         )
     for statement in _TABLES:
         await connection.execute(statement)

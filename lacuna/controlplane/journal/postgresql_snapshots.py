@@ -1,8 +1,7 @@
-"""Snapshots in the database of a journal in PostgreSQL, over separate connections, so that appends do not wait.
+"""Snapshots in the database of a journal in PostgreSQL, over separate connections so that appends do not wait.
 
-A snapshot consists of several rows with parts of the state, the last of which gives the number of parts. A row before
-them, with the part number -1, has the seal of the last append that it covers. The snapshot at a journal's beginning has
-no such row.
+A snapshot is stored as rows with parts of the state, the last of which contains the number of parts. A row with part
+number -1 contains the seal of the last append that it covers; the snapshot at a journal's beginning lacks this row.
 """
 
 import struct
@@ -42,7 +41,7 @@ class _Stored(NamedTuple):
 
 
 class PostgresqlSnapshots:
-    """A SnapshotStore in the database at `url`, where a journal must have been opened before."""
+    """A SnapshotStore in the database at `url`, whose tables must exist."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -53,7 +52,8 @@ class PostgresqlSnapshots:
     async def load(self, _: str | None, judge: Judge | None = None, /) -> Snapshot | None:
         async with (
             connected(self._url) as connection,
-            # A listed snapshot still exists when it is read, even if another is stored in the meantime.
+            # Ensures that a listed snapshot still exists when it is read, even if another one is stored in the
+            # meantime.
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
             stored, damage = await _listed(connection)
@@ -67,12 +67,11 @@ class PostgresqlSnapshots:
         return None
 
     async def store(self, snapshot: Snapshot, _: str, judge: Judge | None = None, /) -> int:
-        """Store a snapshot, delete all before the newest two that fit, and return the position to trim to.
-
-        Storing and deleting happen in one transaction.
+        """Store a snapshot and delete all but the newest two that fit, in one transaction. Return the position to trim
+        to.
         """
         async with connected(self._url) as connection, connection.transaction():
-            # Two processes that store the same one wait for each other here, and the later one's stays.
+            # Two processes that store the same snapshot wait for each other here, and the later one's remains.
             await connection.execute("LOCK TABLE lacuna.snapshots IN SHARE ROW EXCLUSIVE MODE")
             await insert_snapshot(connection, snapshot)
             oldest = await _oldest_kept(connection, judge)
@@ -89,7 +88,6 @@ class PostgresqlSnapshots:
             return int(await connection.fetchval(_NEWEST))
 
     async def delete_up_to(self, position: int) -> None:
-        """Delete the snapshots up to a position."""
         async with connected(self._url) as connection:
             await connection.execute(_DELETE, position)
 
@@ -112,7 +110,7 @@ async def _oldest_kept(connection: Connection, judge: Judge | None) -> int:
 
 
 async def _listed(connection: Connection) -> tuple[list[_Stored], JournalCorrupt | None]:
-    """Return the snapshots in order of their positions, and the error of one whose seal is damaged."""
+    """Return the snapshots in the order of their positions, and the error of one whose seal is damaged."""
     stored: list[_Stored] = []
     damage: JournalCorrupt | None = None
     for position, crc, blob in await connection.fetch(_LIST):
@@ -141,7 +139,7 @@ async def _load(connection: Connection, stored: _Stored) -> Snapshot:
 class MovedSnapshots:
     """A SnapshotStore that stores in `now`, and reads both `now` and `earlier`.
 
-    A journal that was copied to a database begins with a snapshot there, and later ones are in the bucket.
+    A journal that was copied to a database begins with a snapshot there, while later ones are in the bucket.
     """
 
     def __init__(self, now: SnapshotStore, earlier: PostgresqlSnapshots) -> None:
@@ -149,11 +147,11 @@ class MovedSnapshots:
         self._earlier = earlier
 
     async def check(self, cluster_id: str | None, /) -> None:
-        """Raise JournalForeign if `now` belongs to another cluster."""
+        """Raise JournalForeign if `now` belongs to a different cluster."""
         await self._now.check(cluster_id)
 
     async def load(self, cluster_id: str | None, judge: Judge | None = None, /) -> Snapshot | None:
-        """Return the newest undamaged snapshot of both places that fits, or None if there is none."""
+        """Return the newest undamaged snapshot that fits in either place, or None if there is none."""
         snapshot = await self._now.load(cluster_id, judge)
         position = 0 if snapshot is None else snapshot.position
         if await self._earlier.newest() > position:
@@ -171,5 +169,5 @@ class MovedSnapshots:
         return trimmable
 
     async def trimmable(self, cluster_id: str, judge: Judge | None = None, /) -> int:
-        """Return the position to trim to, given the snapshots in `now`."""
+        """Return the position to trim to, judging by the snapshots in `now`."""
         return await self._now.trimmable(cluster_id, judge)

@@ -1,7 +1,6 @@
-"""Renews a leader's lease outside the event loop that leads (adr/0065).
+"""Renews a leader's lease outside the event loop that leads (adr/0065), so that a slow step does not end the lease.
 
-So a slow step, whatever its reason, does not end the lease. A loop that has stopped for good is given up after half a
-minute, so that a standby can lead.
+If that loop makes no progress for half a minute, the lease is given up, so that a standby can lead.
 """
 
 import asyncio
@@ -19,17 +18,17 @@ from lacuna.controlplane.tenure import LeasedTenure
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: The number of renewals tried during a lease.
+#: How many renewals are attempted during a lease.
 _RENEWALS: Final = 4
-#: How long the leading loop may go without progress. Kafka's clients have given up their requests by then
-#: (`request.timeout.ms`), and the next leader comes long before agents lose their leases, which takes two minutes.
+#: How long the leading loop may go without progress. By then, Kafka's clients have given up their requests
+#: (`request.timeout.ms`), and a new leader still arrives well before agents lose their leases, which takes two minutes.
 _LONGEST_STALL_MS: Final = 30_000
-#: For a long lease, the limit is this many leases instead.
+#: For a long lease, the limit is instead this many leases.
 _LONGEST_STALL_LEASES: Final = 3
 
 
 class LoopWatch:
-    """Checks from another thread whether the event loop that created it makes progress."""
+    """Checks from a different thread whether the event loop that created it makes progress."""
 
     def __init__(self, clock: Clock, lease: float) -> None:
         self._clock = clock
@@ -40,9 +39,8 @@ class LoopWatch:
         self._asked_ms: float | None = None
 
     def check(self) -> None:
-        """Ask the loop for an answer, unless an earlier request is still unanswered.
-
-        Raises JournalError if the loop has not answered for too long.
+        """Ask the loop for an answer, unless one is already pending. Raises JournalError if the loop has not answered
+        for too long.
         """
         now_ms, asked_ms = self._clock.passed_ms(), self._asked_ms
         if asked_ms is None:
@@ -51,8 +49,8 @@ class LoopWatch:
         elif now_ms - asked_ms >= self._longest_ms:
             seconds = (now_ms - asked_ms) / 1000
             _log.error(
-                "this control plane has made no progress for %.0f s, so it gives up its lease. Please report where it "
-                "is:\n%s",
+                "this control plane has made no progress for %.0f s, so it gives up its lease. Please report where "
+                "it is stuck:\n%s",
                 seconds,
                 "".join(traceback.format_stack(sys._current_frames().get(self._thread))),
             )
@@ -65,16 +63,14 @@ class LoopWatch:
 
 
 Check: TypeAlias = Callable[[], None]
-"""Raises JournalError if the loop that leads is to be given up."""
+"""Raises JournalError if the leading loop should be given up."""
 
 
 Work: TypeAlias = Callable[[Check], Coroutine[Any, Any, None]]
 Beside: TypeAlias = Callable[
     [Work, Clock, float], AbstractAsyncContextManager["asyncio.Future[None]"]
 ]
-"""Runs work outside the event loop that leads, while the body runs, and passes the body a future for the end of the
-work.
-"""
+"""Runs work outside the leading event loop while the body runs, and passes the body a future that ends with it."""
 
 
 @asynccontextmanager
@@ -103,7 +99,6 @@ def _run_in(
 
 
 async def _end_others() -> None:
-    """Cancel all other tasks of this loop, and wait until they have ended."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for each in others:
         each.cancel()
@@ -113,10 +108,7 @@ async def _end_others() -> None:
 async def renew_forever(
     renewer: Renewer, tenure: LeasedTenure, clock: Clock, lease: float, check: Check
 ) -> None:
-    """Renew a lease of `lease` seconds until a renewal or `check` fails; then end `tenure`.
-
-    Raises JournalError. The renewer's resources are always released.
-    """
+    """Renew a lease of `lease` seconds until a renewal or `check` fails, then end `tenure`. Raises JournalError."""
     try:
         while True:
             await clock.sleep(int(lease * 1000 / _RENEWALS))
@@ -125,7 +117,7 @@ async def renew_forever(
             await renewer.renew()
             tenure.renewed(asked_ms)
     except Exception:
-        # At once, since the leading loop could decide something before it learns of this.
+        # At once, since the leading loop could otherwise decide something before it learns of this.
         tenure.end()
         raise
     finally:

@@ -1,4 +1,4 @@
-"""The state machine's state at the position up to which a starting leader or a standby has replayed a journal."""
+"""The state at the position up to which a starting leader or a standby has replayed a journal."""
 
 import asyncio
 from collections.abc import Iterator
@@ -28,8 +28,7 @@ class Replica:
     def __init__(self) -> None:
         self.state = State()
         self.position = 0
-        #: The seal of the last append that was replayed or that the snapshot covers, to check that the journal still
-        #: has it.
+        #: The seal of the last append replayed or covered by the snapshot, to check that the journal still contains it.
         self.seal: Seal | None = None
         #: The appends, records, and bytes of records replayed since the snapshot.
         self.appends = 0
@@ -37,9 +36,9 @@ class Replica:
         self.bytes = 0
 
     async def catch_up(self, journal: Journal | JournalReader) -> None:
-        """Replay the journal's records after `position`, beginning with its newest snapshot if `position` is 0.
+        """Replay the records after `position`, starting from the journal's newest snapshot if `position` is 0.
 
-        Raises JournalCorrupt if a record does not fit the ones before it, JournalOfAnotherVersion, and the journal's
+        Raises JournalCorrupt if a record does not fit the previous ones, JournalOfAnotherVersion, and the journal's
         errors.
         """
         if self.position == 0:
@@ -52,7 +51,7 @@ class Replica:
                 self._replay(batch)
             except machine.LaterFormatError as error:
                 raise JournalOfAnotherVersion(
-                    f"the journal has {error}, up to position {batch.position}"
+                    f"the journal contains {error}, up to position {batch.position}"
                 ) from error
             except (DecodeError, LookupError, ValueError, OverflowError) as error:
                 raise JournalCorrupt(
@@ -62,8 +61,8 @@ class Replica:
         self.state.take_changes()
 
     def check(self, opened: OpenedJournal) -> None:
-        """Raise JournalCorrupt unless this is the state at the journal's end, and JournalForeign if it is the state of
-        another cluster.
+        """Raise JournalCorrupt unless this is the state at the journal's end, and JournalForeign if it is that of a
+        different cluster.
         """
         if self.state.cluster_id not in ("", opened.cluster_id):
             raise JournalForeign(
@@ -87,13 +86,13 @@ class Replica:
 
 
 def restored(snapshot: Snapshot) -> State:
-    """Return the state that a snapshot holds. Raises JournalOfAnotherVersion if a later version made it."""
+    """Return the state in a snapshot. Raises JournalOfAnotherVersion if a later version made it."""
     with _formats_of(snapshot):
         return machine.restore(snapshot.parts)
 
 
 async def _restored(snapshot: Snapshot) -> State:
-    """Do what `restored` does, and yield to other tasks after each part."""
+    """Return the state in a snapshot like `restored`, but let other tasks run after each part."""
     state = State()
     with _formats_of(snapshot):
         for part in snapshot.parts:

@@ -1,6 +1,5 @@
-"""The encoding of rows: a batch of journal records, or a part of a snapshot, with a CRC-32.
-
-The checksum covers the position too, so a misplaced row is detected.
+"""Encodes rows, each a batch of journal records or a part of a snapshot, with a CRC-32 that also covers the position,
+so that a misplaced row is detected.
 """
 
 import struct
@@ -24,9 +23,7 @@ def encode_records(records: Sequence[bytes]) -> bytes:
 
 
 def decode_records(blob: bytes) -> list[bytes]:
-    """Decode the output of `encode_records`; the caller has checked the checksum. Raises ValueError if it is
-    cut short.
-    """
+    """Decode the output of `encode_records`, whose checksum has been checked. Raises ValueError if it is truncated."""
     records: list[bytes] = []
     at = 0
     while at < len(blob):
@@ -47,14 +44,13 @@ def checksum(position: int, blob: bytes) -> int:
 
 
 def add_checksum(crc: int, more: bytes) -> int:
-    """Return the checksum of a blob extended by `more`, given `crc`, the checksum of the blob."""
+    """Return the checksum of a blob extended by `more`; `crc` is that of the blob."""
     return crc32(more, crc)
 
 
 def numbered(parts: Iterable[bytes]) -> Iterator[tuple[int, int, bytes]]:
-    """Yield each part with its number, and with the count of parts if it is the last one, otherwise 0.
-
-    The count is known only at the end, since parts may be made as they are stored.
+    """Yield each part with its number, and with the number of parts if it is the last one, otherwise 0. Parts may be
+    made as they are stored, so their number is known only at the end.
     """
     number, last = 0, b""
     for number, part in enumerate(parts):
@@ -65,7 +61,7 @@ def numbered(parts: Iterable[bytes]) -> Iterator[tuple[int, int, bytes]]:
 
 
 def check_row(what: str, position: int, blob: object, stored_checksum: object) -> bytes:
-    """Return `blob` if it matches its checksum. Otherwise, raise JournalCorrupt, whose message calls the row `what`."""
+    """Return `blob` if it matches its checksum. Otherwise, raise JournalCorrupt, which refers to the row as `what`."""
     if not isinstance(blob, bytes) or checksum(position, blob) != stored_checksum:
         raise JournalCorrupt(
             f"{what} at position {position} does not match its checksum: the file was damaged; "

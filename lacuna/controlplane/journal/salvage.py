@@ -1,9 +1,9 @@
 """Salvages the intact part of a damaged or outdated journal, once an operator has accepted the loss.
 
 The intact part is the newest undamaged snapshot and the batches that follow it without a gap. It becomes a new journal,
-whose positions and ids begin beyond any that the lost part can have used (`lacuna.controlplane.eras`). Copies of the
-old files are kept beside it. If salvaging is interrupted at any step, either the old files are still in place and
-cannot be opened, or the new ones have replaced them.
+whose positions and ids begin beyond any that the lost part may have used (`lacuna.controlplane.eras`). Copies of the
+old files are kept beside it. After an interruption, either the old files are still in place and cannot be opened, or
+the new ones have replaced them.
 """
 
 import os
@@ -55,7 +55,7 @@ def locked(path: str) -> Iterator[None]:
 def salvage(path: str) -> Salvage:
     """Read the intact part of the journal without changing anything. The caller holds the lock.
 
-    Raises JournalError if nothing is intact, or if another version wrote the journal.
+    Raises JournalError if nothing is intact, or if a different version wrote the journal.
     """
     problems: list[str] = []
     evidence = _gather(path, problems)
@@ -76,7 +76,7 @@ def salvage(path: str) -> Salvage:
 def replace(found: Salvage, lost_lease_ids: Sequence[int], now_ms: int) -> str:
     """Replace the journal with a new one made from `found`, and return the folder with copies of the old files.
 
-    `lost_lease_ids` are leases assigned in the lost part of the journal. The caller holds the lock.
+    `lost_lease_ids` are leases granted in the lost part. The caller holds the lock.
     """
     path = found.name
     position = first_of_next_era(max(found.position, found.reached))
@@ -108,10 +108,10 @@ def _gather(path: str, problems: list[str]) -> Evidence:
 
 
 def _owner(path: str, problems: list[str]) -> tuple[str, int]:
-    """Return the cluster id and the last fencing token.
+    """Return the cluster id and the last fencing token or, if the journal cannot be read, the id in the snapshots and
+    0.
 
-    If the journal cannot be read, the id comes from the snapshots and the token is 0. Raises JournalOfAnotherVersion,
-    since a journal of another version is not damaged, and JournalUnfinished.
+    Raises JournalOfAnotherVersion, since such a journal is not damaged, and JournalUnfinished.
     """
     try:
         with formats_of(path), _reading(path) as connection:
@@ -154,7 +154,7 @@ def _batches(path: str, position: int, problems: list[str]) -> Iterator[JournalB
 
 
 def _keep(path: str) -> str:
-    """Copy all files of the journal to a new folder beside it, and return that folder."""
+    """Copy all files of the journal to a new folder beside it, and return the folder."""
     number = 1
     while os.path.exists(f"{path}.kept-{number}"):
         number += 1
@@ -184,7 +184,7 @@ def _store(path: str, cluster_id: str, snapshot: Snapshot) -> None:
 
 
 def _write(path: str, found: Salvage, position: int, records: Sequence[bytes]) -> None:
-    """Write a journal that begins after the snapshot at `position`."""
+    """Write a journal that begins with the snapshot at `position`, followed by `records`."""
     with suppress(FileNotFoundError):
         os.unlink(path)
     with writing(path) as connection:
@@ -197,7 +197,7 @@ def _write(path: str, found: Salvage, position: int, records: Sequence[bytes]) -
 
 
 def _copy_hot(path: str, new: str) -> None:
-    """Copy the intact hot segments in one transaction. The others are treated as lost, like missing objects."""
+    """Copy the intact hot segments in one transaction. The others count as lost, like missing objects."""
     with writing(new) as connection, transaction(connection):
         for segment in _intact_hot(path):
             insert_hot(connection, [segment])

@@ -1,4 +1,4 @@
-"""Runs a separate process for each snapshot, so that no commit waits for one."""
+"""Makes each snapshot in a separate process, so that no commit waits for one."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ _SHOWN_BYTES: Final = 2000
 
 
 class SnapshotProcess:
-    """A Snapshotter of `journal`."""
+    """Makes the snapshots of `journal`, each in a separate process."""
 
     def __init__(self, journal: SqliteJournal | SharedJournal) -> None:
         self._journal = journal
@@ -37,7 +37,7 @@ class SnapshotProcess:
                 "memory, or allow more processes (ulimit -u) or open files (ulimit -n); if "
                 "Python was replaced, restart the control plane"
             ) from error
-        # The place may contain a password, which an argument would show to every user of the machine.
+        # The place may contain a password, which every user of the machine could see in an argument.
         _, said = await self._process.communicate(self._journal.place.encode())
         code = self._process.returncode
         self._process = None

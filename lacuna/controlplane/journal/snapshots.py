@@ -1,7 +1,7 @@
-"""Snapshots, in a separate database beside the journal, so that writing one does not delay commits.
+"""Snapshots in a separate database beside the journal, so that writing one does not delay commits.
 
-The two newest are kept, and the journal is trimmed only up to the older one. So a damaged snapshot makes a replay
-longer, but does not lose the cluster.
+The two newest are kept, and the journal is trimmed only up to the older one, so that a damaged snapshot makes a replay
+longer but does not lose the cluster.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ from lacuna.controlplane.journal.rows import check_row, checksum, numbered
 
 _KEPT: Final = 2
 
-# `parts` of the last row is the number of parts.
+# `parts` is the number of parts in the last row, and otherwise 0.
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS snapshots (
     position INTEGER NOT NULL, part INTEGER NOT NULL, parts INTEGER NOT NULL,
@@ -30,12 +30,11 @@ CREATE TABLE IF NOT EXISTS snapshots (
 
 
 def snapshots_path(journal_path: str) -> str:
-    """Return the path of the database with a journal's snapshots."""
     return journal_path + ".snapshots"
 
 
 class SnapshotDatabase:
-    """The snapshots of one journal. Blocking: call it from a worker thread or another process.
+    """The snapshots of one journal. Its methods block, so call them from a worker thread or a separate process.
 
     Errors name this database rather than the journal, since the two may be on different disks.
     """
@@ -55,9 +54,8 @@ class SnapshotDatabase:
             self._connection.execute(_SCHEMA)
 
     def load(self) -> Snapshot | None:
-        """Return the newest undamaged snapshot, or None if there are no snapshots.
-
-        Raises JournalForeign if one belongs to another cluster, and JournalCorrupt if all are damaged.
+        """Return the newest undamaged snapshot, or None if there are none. Raises JournalForeign if one belongs to a
+        different cluster, and JournalCorrupt if all are damaged.
         """
         with errors_of(self._path):
             return load_newest(self._connection, self._cluster_id)
@@ -79,19 +77,18 @@ class SnapshotDatabase:
                 execute("DELETE FROM snapshots WHERE position=?", (position,))
 
     def trimmable(self) -> int:
-        """Return the position up to which the journal can be trimmed: that of the older snapshot, or 0 if there are not
-        two.
+        """Return the position up to which the journal can be trimmed: that of the older snapshot, or 0 if there is only
+        one.
         """
         positions = self.positions()
         return positions[_KEPT - 1] if len(positions) >= _KEPT else 0
 
     def close(self) -> None:
-        """Close the database."""
         self._connection.close()
 
 
 def load_newest(connection: Connection, cluster_id: str) -> Snapshot | None:
-    """Do the same as SnapshotDatabase.load, on a connection that may be read-only."""
+    """Return the same as SnapshotDatabase.load, over a connection that may be read-only."""
     damage: JournalCorrupt | None = None
     for position in _positions(connection):
         try:

@@ -1,12 +1,10 @@
-"""The process that makes a snapshot, by replaying the journal's later records on top of the last snapshot.
-
+"""The process that makes a snapshot, by replaying later journal records on top of the previous one.
 
     python -m lacuna.controlplane.journal.snapshotter POSITION < PLACE
 
-
 PLACE is the path of an SQLite journal, or the text of a `Place` for any other journal. The process reads the journal
-without blocking the writer, and writes to the snapshot database, which is a separate file, or to the bucket. It exits
-with status 0 once a snapshot at POSITION or later is durable.
+without blocking the writer, and writes to a separate file, the snapshot database, or to the bucket. It exits with
+status 0 once a snapshot at POSITION or later is durable.
 """
 
 import asyncio
@@ -24,14 +22,13 @@ from lacuna.controlplane.journal.snapshots import SnapshotDatabase, snapshots_pa
 from lacuna.controlplane.journal.tables import read_batches, read_cluster_id
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 
-#: Snapshots are not urgent, so they run at a lower priority than the writer.
+#: Snapshots are not urgent, so the process has a lower priority than the writer.
 _NICENESS = 10
 
 
 def make_snapshot(path: str, position: int) -> int:
-    """Make a snapshot of the journal at `path`, at `position` or later, and return its position.
-
-    Raises JournalError.
+    """Make a snapshot of the journal at `path`, at `position` or later, and return its position. Raises
+    JournalError.
     """
     with closing(connect(path)) as journal:
         journal.execute("PRAGMA query_only=1")
@@ -86,7 +83,7 @@ def main(place: str, position: int) -> int:
 
 
 if __name__ == "__main__":
-    # A sandbox may forbid it, and a journal that is never trimmed would be worse.
+    # A sandbox may forbid this, but without snapshots, the journal would never be trimmed, which is worse.
     with suppress(OSError):
         os.nice(_NICENESS)
     sys.exit(main(sys.stdin.read(), int(sys.argv[1])))

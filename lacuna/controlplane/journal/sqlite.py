@@ -1,8 +1,8 @@
 """The journal in SQLite.
 
-It uses a write-ahead log with synchronous=FULL, so a commit is one write and one sync of the log file. Each append is
-one row, and one append runs at a time. Hot segments are rows of another table (`sqlite_hot`). Readers (the snapshot
-process) do not block the writer. A lock on a file beside the database keeps out a second control plane.
+It uses a write-ahead log with synchronous=FULL, so that a commit is one write and one sync of the log file. Each append
+is one row, and one append runs at a time. Hot segments are in a table of their own (`sqlite_hot`). Readers, such as the
+snapshot process, do not block the writer. A lock on a file beside the database keeps a second control plane out.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ from lacuna.controlplane.journal.tables import create, last_position, read_batch
 from lacuna.controlplane.journal.witness import Witness, witness_path
 from lacuna.controlplane.journal.worker import Worker, do_nothing
 
-# A single statement, and so a single transaction: it checks the fencing token, writes and syncs.
+# A single statement, and therefore a single transaction, that checks the fencing token, writes and syncs.
 _APPEND: Final = """
     INSERT INTO batches SELECT ?, ?, ?, ?
     WHERE (SELECT value FROM meta WHERE key='fencing_token') = ? RETURNING position
@@ -53,7 +53,7 @@ _APPEND: Final = """
 _Result = TypeVar("_Result")
 
 _ROWS_A_TRIM: Final = 64
-#: How much one job of the worker reads or deletes. An append may have to wait for the job.
+#: How much one job of the worker reads or deletes. An append may have to wait for such a job.
 _HOT_BYTES_AT_ONCE: Final = 2 << 20
 _HOT_AT_ONCE: Final = 1_000
 
@@ -62,7 +62,7 @@ class SqliteJournal:
     """A journal in the file `path`, whose directory must exist.
 
     `new_cluster_id` returns an id for a new cluster. `connect` opens the database; tests replace it to lose unsynced
-    data. `pace` decides when an append runs in the event loop. Without `pace`, all appends run in the worker thread.
+    data. `pace` decides which appends run in the event loop; without it, all of them run in the worker thread.
     """
 
     def __init__(
@@ -88,7 +88,6 @@ class SqliteJournal:
 
     @property
     def place(self) -> str:
-        """The path, for the snapshot process."""
         return self.path
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
@@ -134,9 +133,8 @@ class SqliteJournal:
         return OpenedJournal(stored_id, fencing_token, self._position)
 
     async def read(self, after_position: int, _: Seal | None = None) -> AsyncIterator[JournalBatch]:
-        """Yield all batches after `after_position`. Raises JournalCorrupt at a gap or a wrong checksum.
-
-        The batches have no seals, since no other process writes the file while this one holds its lock.
+        """Yield all batches after `after_position`, without seals, since the lock keeps other processes from writing.
+        Raises JournalCorrupt at a gap or a wrong checksum.
         """
         position = after_position
         while True:
@@ -152,14 +150,14 @@ class SqliteJournal:
 
     @property
     def hot(self) -> Mapping[HotKey, int]:
-        """The hot segments with their sizes. This mapping changes only in the event loop."""
+        """The sizes of the hot segments. This mapping changes only in the event loop."""
         return self._hot
 
     def append(
         self, records: Sequence[bytes], fencing_token: int, hot: Sequence[HotSegment] = ()
     ) -> "asyncio.Future[int]":
-        """Append the records as one row, which is durable once the future is done. The future may be done when it is
-        returned.
+        """Append the records as one row. The future, which may already be done on return, is done once the row is
+        durable.
         """
         job = partial(self._append, records, fencing_token, hot)
         then = partial(self._note_hot, hot)
@@ -173,7 +171,7 @@ class SqliteJournal:
     def _append_here(
         self, job: Callable[[], int], then: Callable[[], None]
     ) -> "asyncio.Future[int]":
-        """Append in the event loop. The worker is idle, so nothing else uses the connection."""
+        """Append in the event loop, while the worker is idle and does not use the connection."""
         appended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         try:
             appended.set_result(self._run(job))
@@ -204,15 +202,15 @@ class SqliteJournal:
         return position
 
     def _insert(self, row: tuple[int, int, int, bytes, int]) -> None:
-        # The statement, and with it a transaction of its own, ends only once its last row has been fetched.
+        # The statement, which is a transaction of its own, ends only once its last row has been fetched.
         if not self._opened().execute(_APPEND, row).fetchall():
             raise JournalFenced(
-                f"another control plane has taken over {self.path} (its token is not "
-                f"{row[-1]}, the token of this one): this one stops"
+                f"another control plane has taken over {self.path} (the token is no longer "
+                f"{row[-1]}): this one stops"
             )
 
     async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
-        """Return the bytes of hot segments, some MiB at a time, so that appends can run in between."""
+        """Return the bytes of hot segments, read some MiB at a time so that appends can run in between."""
         found: dict[HotKey, bytes] = {}
         for portion in in_portions(keys, self._hot, _HOT_BYTES_AT_ONCE, _HOT_AT_ONCE):
             found.update(await self._submit(partial(self._read_hot, portion)))
@@ -234,11 +232,11 @@ class SqliteJournal:
             self._hot.pop(key, None)
 
     def check_files(self) -> None:
-        """Raise JournalError if the journal is no longer the one in its folder."""
+        """Raise JournalError if the files in the journal's folder are no longer those that are open."""
         self._files.check()
 
     async def load_snapshot(self) -> Snapshot | None:
-        """Return the newest undamaged snapshot, or None if there are no snapshots. Raises JournalCorrupt."""
+        """Return the newest undamaged snapshot, or None if there are none. Raises JournalCorrupt."""
         return await self._submit(self._load_snapshot)
 
     def _load_snapshot(self) -> Snapshot | None:
@@ -246,9 +244,7 @@ class SqliteJournal:
         return self._snapshots.load()
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
-        """Store a snapshot in this process, then trim the journal. Clusters with many partitions use
-        `SnapshotProcess`.
-        """
+        """Store a snapshot in this process, then trim the journal. Large clusters use `SnapshotProcess` instead."""
         await self._submit(lambda: self._store_snapshot(snapshot))
         await self.trim()
 
@@ -262,7 +258,7 @@ class SqliteJournal:
             pass
 
     def _trim_some(self) -> bool:
-        """Delete at most `_ROWS_A_TRIM` rows; return whether there may be more."""
+        """Delete at most `_ROWS_A_TRIM` rows, and return whether there may be more."""
         assert self._snapshots is not None
         last = self._snapshots.trimmable()
         execute = self._opened().execute
@@ -278,7 +274,7 @@ class SqliteJournal:
         return len(found) == _ROWS_A_TRIM
 
     async def close(self) -> None:
-        """Finish the queued jobs and release the file. Closing again does nothing."""
+        """Finish the queued jobs and release the file. Closing again has no effect."""
         worker, self._worker = self._worker, None
         if worker is None:
             return
@@ -323,9 +319,9 @@ class SqliteJournal:
 
 
 def take_lock(path: str) -> int:
-    """Lock the journal and return the descriptor that holds the lock until it is closed or the process ends.
+    """Lock the journal, and return the descriptor that holds the lock until it is closed or the process ends.
 
-    Raises JournalInUse if another process holds the lock, and JournalError if the lock file cannot be written.
+    Raises JournalInUse if a different process holds the lock, and JournalError if the lock file cannot be written.
     """
     try:
         descriptor = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -336,23 +332,23 @@ def take_lock(path: str) -> int:
     except BlockingIOError:
         os.close(descriptor)
         raise JournalInUse(
-            f"another control plane is running on this data ({path}): stop it first, "
-            "or use another folder"
+            f"another control plane is running on this data ({path}): stop it first, or "
+            "use a different folder"
         ) from None
     return descriptor
 
 
 class OpenFiles:
-    """The existing files at `paths` as they are now.
+    """The files that currently exist at `paths`.
 
-    A deleted file can be written and synced as long as it is open, but its contents are gone when the process ends.
+    A deleted file can be written and synced while it is open, but its contents are lost when the process ends.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._found = {path: found for path in paths if (found := _identity(path)) is not None}
 
     def check(self) -> None:
-        """Raise JournalError if one of them was deleted, moved or replaced."""
+        """Raise JournalError if one of them has been deleted, moved or replaced."""
         for path, found in self._found.items():
             if _identity(path) != found:
                 raise JournalError(

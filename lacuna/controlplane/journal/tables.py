@@ -29,7 +29,7 @@ _ROWS_A_READ: Final = 256
 
 
 def read_batches(connection: Connection, after_position: int) -> list[JournalBatch]:
-    """Return the next batches after `after_position`, at most `_ROWS_A_READ`; none at the journal's end.
+    """Return at most `_ROWS_A_READ` batches after `after_position`, or none at the journal's end.
 
     Raises JournalCorrupt at a gap or a wrong checksum.
     """
@@ -60,9 +60,9 @@ def read_cluster_id(connection: Connection) -> str:
 
 
 def last_position(connection: Connection) -> int:
-    """Return the position of the last record, or 0 if there never was one. Raises JournalCorrupt."""
+    """Return the position of the last record, or 0 if there has never been one. Raises JournalCorrupt."""
     row = connection.execute("SELECT value FROM meta WHERE key='trimmed'").fetchone()
-    # A damaged index misses rows of the table, and a damaged row has a value of another type.
+    # A damaged index lacks rows of the table, and a damaged row has values of the wrong type.
     if row is None or not isinstance(row[0], int):
         raise JournalCorrupt("the journal's trimmed position is damaged: restore it from a backup")
     newest = connection.execute("SELECT max(position) FROM batches").fetchone()[0]
@@ -70,9 +70,8 @@ def last_position(connection: Connection) -> int:
 
 
 def read_meta(connection: Connection) -> dict[str, Any] | None:
-    """Return the meta table as a dict, or None if the database is empty.
-
-    Raises JournalForeign if it is not a Lacuna journal, JournalOfAnotherVersion and JournalCorrupt.
+    """Return the contents of the meta table, or None if the database is empty. Raises JournalForeign if it is not a
+    Lacuna journal, JournalOfAnotherVersion and JournalCorrupt.
     """
     application_id = connection.execute("PRAGMA application_id").fetchone()[0]
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]

@@ -1,15 +1,14 @@
 """Finds damage in SQLite's write-ahead log, without I/O.
 
-SQLite reads the log up to the first invalid frame, and treats the rest as a commit that was never finished. That is
-right if a power cut interrupted a commit. It is wrong if the log was damaged later, because then the frames after the
-invalid one belong to finished commits.
+SQLite reads the log up to the first invalid frame, and treats the rest as an unfinished commit. That is right if a
+power cut interrupted a commit, but wrong if the log was damaged later, since the frames after the invalid one then
+belong to finished commits.
 
-The following frames distinguish the two cases. A commit is synced before the next one begins, so at most one commit is
-not synced, and its last frame has the commit mark. If a frame follows a commit mark and its checksum continues from
-there, then the commit before it had been synced, so an invalid frame in or before that commit was damaged later. Frames
-from an earlier use of the log have another salt, and leftover frames that a shorter commit did not overwrite do not
-continue its checksum; neither kind proves anything.
-
+The later frames tell the two cases apart. A commit is synced before the next one begins, so at most one commit is not
+synced, and its last frame has the commit mark. If a frame follows a commit mark and continues its checksum, the commit
+before it had been synced, so any invalid frame up to there was damaged later. Frames that prove nothing are those from
+an earlier use of the log, which have a different salt, and those left over after a shorter commit, which do not
+continue its checksum.
 
 The format: https://www.sqlite.org/fileformat2.html#walformat
 """
@@ -31,7 +30,7 @@ Sums = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class WalDamage:
-    """An invalid frame that is followed by finished commits: `size` bytes from byte `position` on."""
+    """An invalid frame that is followed by finished commits: `size` bytes at byte `position`."""
 
     position: int
     size: int
@@ -61,15 +60,14 @@ class _Log:
             yield _Frame(position, page, pages != 0, (rest[0], rest[1]), (rest[2], rest[3]))
 
     def sums_of(self, frame: _Frame, before: Sums) -> Sums:
-        """Return the checksum that the frame should have; `before` is the checksum of the frame before it."""
+        """Return the checksum that the frame should have; `before` is that of the frame before it."""
         sums = _add(before, self._head.unpack_from(self._wal, frame.position))
         return _add(sums, self._words.unpack_from(self._wal, frame.position + _FRAME.size))
 
 
 def find_damage(wal: bytes) -> WalDamage | None:
-    """Return the first invalid frame if the frames after it prove that it was valid once.
-
-    None means only that the log does not prove damage.
+    """Return the first invalid frame if later frames prove that it was once valid. None does not prove the log
+    intact.
     """
     found = _open(wal)
     if found is None:
@@ -86,7 +84,7 @@ def find_damage(wal: bytes) -> WalDamage | None:
 
 
 def _has_later_commit(log: _Log, bad: _Frame, expected: Sums, rest: Iterator[_Frame]) -> bool:
-    """Whether a frame of `rest` continues from a frame with a commit mark: the bad frame or a later one."""
+    """Whether a frame in `rest` continues from a frame with a commit mark: the bad one or a later one."""
     before = bad
     possible = {bad.sums, expected}  # damage leaves at least one of the two right
     for frame in rest:

@@ -1,11 +1,11 @@
 """The witness: a file beside the journal with the position up to which it was acknowledged.
 
-SQLite's log does not show this position, since a damaged last commit looks like one that was never finished. So the
-position of each append is written here once the append is durable, and before it is acknowledged. The file is not
-synced, since that would double the syncs of a commit. It is never ahead of the journal on the disk. It survives if the
-process is killed, as the page cache does; after a power cut it may be behind, and then proves less.
+SQLite's log does not show this position, since a damaged last commit looks like an unfinished one. The position of each
+append is therefore written here after the append is durable, and before it is acknowledged. The file is not synced,
+which would double the syncs of a commit. It is never ahead of the journal on the disk. Like the page cache, it survives
+if the process is killed; after a power cut, it may be behind, and then proves less.
 
-Two slots are written in turn, so that one torn or damaged write leaves the other slot intact.
+Two slots are written in turn, so that a torn or damaged write leaves the other slot intact.
 
     slot   magic 8, cluster (first 8 bytes of the SHA-256 of its id), position i64, CRC-32 u32
 
@@ -27,14 +27,12 @@ _SIZE: Final = _SLOT.size + _CRC.size
 
 
 def witness_path(journal_path: str) -> str:
-    """Return the path of a journal's witness."""
     return journal_path + ".acknowledged"
 
 
 def read_witness(path: str, cluster_id: str | None) -> int:
-    """Return the last position recorded for the cluster, or for any cluster if `cluster_id` is None.
-
-    Return 0 if there is no such file or no valid slot.
+    """Return the last position recorded for the cluster, or for any cluster if `cluster_id` is None. Return 0 if there
+    is no such file or no valid slot.
     """
     try:
         with open(path, "rb") as file:
@@ -60,7 +58,7 @@ def _digest(cluster_id: str) -> bytes:
 
 
 class Witness:
-    """The witness file at `path`, as the journal's writer uses it. The file is created anew with `position`."""
+    """The witness file at `path`, for the journal's writer. It is created anew with `position`."""
 
     def __init__(self, path: str, cluster_id: str, position: int) -> None:
         self._cluster = _digest(cluster_id)
@@ -72,8 +70,8 @@ class Witness:
             self._map = mmap(file.fileno(), _SLOTS * _BLOCK)
 
     def note(self, position: int) -> None:
-        """Record that everything up to `position` is durable. The file is mapped, which is faster than
-        writing to it.
+        """Record that everything up to `position` is durable. Writing to the mapped file is faster than a system
+        call.
         """
         begin = self._next * _BLOCK
         self._map[begin : begin + _SIZE] = self._slot(position)
@@ -84,5 +82,4 @@ class Witness:
         return fields + _CRC.pack(crc32(fields))
 
     def close(self) -> None:
-        """Unmap the file."""
         self._map.close()

@@ -1,4 +1,4 @@
-"""A thread that runs blocking jobs in order and passes their results to futures of the event loop."""
+"""A thread that runs blocking jobs in order, and passes their results to futures of the event loop."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def do_nothing() -> None:
-    """Do nothing: the default for what follows a job."""
+    """The default for what follows a job."""
 
 
 class _Submitted(NamedTuple):
@@ -21,7 +21,7 @@ class _Submitted(NamedTuple):
 
 
 class Worker:
-    """A thread with a queue of jobs. The caller bounds the queue: a journal has only one append under way."""
+    """A thread with a queue of jobs. The caller limits the queue: a journal has only one append in progress."""
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[_Submitted | None] = SimpleQueue()
@@ -37,9 +37,10 @@ class Worker:
     def submit(
         self, job: Callable[[], T], then: Callable[[], None] = do_nothing
     ) -> "asyncio.Future[T]":
-        """Run `job` after all earlier jobs; return a future of its result or exception.
+        """Run `job` after all earlier jobs, and return a future of its result or exception.
 
-        If it succeeds, `then` runs in the event loop, before the future is done, and even if the future was cancelled.
+        If the job succeeds, `then` runs in the event loop before the future is done, even if the future has been
+        cancelled.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
@@ -48,7 +49,7 @@ class Worker:
         return future
 
     def stop(self) -> None:
-        """Let the thread finish the queued jobs, and wait for it to end."""
+        """Let the thread finish the queued jobs, and wait until it ends."""
         self._jobs.put(None)
         self._thread.join()
 

@@ -1,6 +1,4 @@
-"""The terms of ACLs, with the numbers of Kafka's protocol (KIP-133, KIP-290, KIP-373), and the matching of ACLs against
-filters.
-"""
+"""The terms of ACLs, numbered as in Kafka's protocol (KIP-133, KIP-290, KIP-373), and the filtering of ACLs."""
 
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -9,8 +7,6 @@ from lacuna.controlplane.shared.security import AclEntry
 
 
 class ResourceType(IntEnum):
-    """The type of resource that an ACL applies to."""
-
     UNKNOWN = 0
     ANY = 1
     TOPIC = 2
@@ -22,7 +18,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How the name in an ACL is compared with that of a resource. ANY and MATCH are for filters."""
+    """How the name in an ACL is compared with that of a resource. ANY and MATCH are only used in filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -32,8 +28,6 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """The operation that a principal requests."""
-
     UNKNOWN = 0
     ANY = 1
     ALL = 2
@@ -53,8 +47,6 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether an ACL allows or denies the operation."""
-
     UNKNOWN = 0
     ANY = 1
     DENY = 2
@@ -68,7 +60,7 @@ EVERYBODY: Final = "User:*"
 
 
 class AclFilter(NamedTuple):
-    """A filter for ACLs. None matches any name, principal or host; ANY matches any type, operation or permission."""
+    """A filter for ACLs. None matches any name, principal or host, and ANY any type, operation or permission."""
 
     resource_type: int = ResourceType.ANY
     resource_name: str | None = None
@@ -79,7 +71,6 @@ class AclFilter(NamedTuple):
     permission: int = Permission.ANY
 
     def matches(self, acl: AclEntry) -> bool:
-        """Return whether the filter matches an ACL."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self.principal in (None, acl.principal)

@@ -1,7 +1,7 @@
-"""The log of denials, one line each, in the format of Kafka's `kafka.authorizer.logger`.
+"""The log of denied requests, one line each, in the format of Kafka's `kafka.authorizer.logger`.
 
-A client may make the same request many times a second, or many different ones. So a line logged less than a minute ago
-is not repeated, and the number of lines in a minute is bounded.
+A client may repeat a request many times a second, or vary it. So no line is repeated within a minute, and the number of
+lines per minute is limited.
 """
 
 import logging
@@ -23,7 +23,9 @@ _MOST_LINES: Final = 1000
 
 
 class Audit:
-    """Writes the log of one process. `clock` returns seconds; `count` is called for each denial, logged or not."""
+    """Writes the log of one process. `clock` returns seconds; `count` is called for each denial, whether logged or
+    not.
+    """
 
     def __init__(
         self,
@@ -48,7 +50,6 @@ class Audit:
         name: str,
         api: str,
     ) -> None:
-        """Record that a client's request was denied."""
         self._count()
         now = self._clock()
         asked = f"{principal} {operation} {resource_type} {shorten(name)}"

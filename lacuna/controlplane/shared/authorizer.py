@@ -1,13 +1,13 @@
 """Authorizes operations by the rules of Kafka's StandardAuthorizer (KIP-11, KIP-290, KIP-801).
 
-Super users may do everything. Among the ACLs for a resource (by its name, a prefix of its name, or `*`), an ACL that
-denies the operation takes precedence over all ACLs that allow it. If no ACL allows the operation, it is denied. Read,
-Write, Delete and Alter each also allow Describe, and AlterConfigs allows DescribeConfigs; denials imply nothing
-further.
+Super users may do everything. Of the ACLs that apply to a resource (by its name, a prefix of its name, or `*`), those
+that deny the operation take precedence over those that allow it. Without an ACL that allows it, the operation is
+denied. An ACL that allows Read, Write, Delete or Alter also allows Describe, and one that allows AlterConfigs also
+allows DescribeConfigs; one that denies an operation denies nothing else.
 
-A decision examines only the ACLs of one principal and of User:*, and looks them up by each name that can match. It
-takes a few microseconds with ten ACLs or with 100,000. Decisions are cached until an ACL changes, except those about
-long names, since clients choose these names.
+A decision considers only the ACLs of one principal and of User:*, and looks them up by each name that can match, which
+takes a few microseconds whether there are ten ACLs or 100,000. Decisions are cached until an ACL changes, except those
+about long names, since clients choose these.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ from lacuna.controlplane.shared.security import AclEntry, Security
 
 _LITERAL, _PREFIXED = int(PatternType.LITERAL), int(PatternType.PREFIXED)
 _ALL, _DENY, _ALLOW = int(Operation.ALL), int(Permission.DENY), int(Permission.ALLOW)
-#: For each requested operation, the other operations whose ACLs also allow it.
+#: For each requested operation, the other operations whose ACLs allow it as well.
 _IMPLIED_BY: Final = {
     int(Operation.DESCRIBE): frozenset(
         {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
@@ -72,7 +72,7 @@ OPERATIONS: Final = {
     ),
 }
 
-#: The error for a client that may not use a resource, by the resource's type.
+#: The error that tells a client that it may not use a resource, by resource type.
 DENIED: Final[Mapping[int, int]] = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -89,7 +89,7 @@ _Pattern = tuple[int, int, str]
 
 
 class Authorizer:
-    """Authorizes operations by the ACLs in `security`, and keeps up with changes to them."""
+    """Authorizes operations by the ACLs in `security`, and follows changes to them."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Authorizer:
         *,
         allows_without_acls: bool = False,
     ) -> None:
-        """`allows_without_acls` is allow.everyone.if.no.acl.found: it opens resources without any ACL to everyone."""
+        """`allows_without_acls` is allow.everyone.if.no.acl.found: everyone may access resources without ACLs."""
         self._security = security
         self._super_users = frozenset(super_users)
         self.allows_without_acls = allows_without_acls
@@ -114,11 +114,10 @@ class Authorizer:
 
     @property
     def version(self) -> int:
-        """A number that changes whenever a decision may change."""
+        """A number that changes whenever a decision may have changed."""
         return self._security.acls_version
 
     def is_super(self, principal: Principal) -> bool:
-        """Return whether a principal may do everything."""
         return principal in self._super_users
 
     def allows(
@@ -141,7 +140,7 @@ class Authorizer:
     def allows_somewhere(
         self, principal: Principal, host: str, operation: int, resource_type: int
     ) -> bool:
-        """Return whether a principal may perform an operation on at least one resource of a type, existing or not
+        """Return whether a principal may perform an operation on any resource of a type, which need not exist
         (KIP-679).
         """
         if self.allows(principal, host, operation, resource_type, "hardcode"):
@@ -158,7 +157,7 @@ class Authorizer:
     def rule(
         self, principal: Principal, host: str, operation: int, resource_type: int, name: str
     ) -> str:
-        """Return the rule that decides about the operation, worded as in Kafka's log."""
+        """Return the rule that decides about an operation, as Kafka's log words it."""
         if principal in self._super_users:
             return "SuperUser"
         if self._version != self._security.acls_version:
@@ -170,7 +169,7 @@ class Authorizer:
         return "DefaultAllow" if is_allowed else "DefaultDeny"
 
     def operations(self, principal: Principal, host: str, resource_type: int, name: str) -> int:
-        """Return the operations that a principal may perform on a resource, as the bit field of KIP-430."""
+        """Return the operations that a principal may perform on a resource, as a bit field (KIP-430)."""
         return sum(
             1 << operation
             for operation in OPERATIONS[ResourceType(resource_type)]
@@ -188,7 +187,6 @@ class Authorizer:
     def _decide(
         self, principal: str, host: str, operation: int, resource_type: int, name: str
     ) -> tuple[bool, AclEntry | None]:
-        """Return whether the operation is allowed, and the ACL that decides this, if any."""
         allowing = None
         has_acls = False
         for pattern in self._patterns_of(resource_type, name):
@@ -231,7 +229,7 @@ class Authorizer:
         return everything in allowed or any(not _is_dominated(each, denied) for each in allowed)
 
     def _update(self) -> None:
-        """Update the index from the latest changes, or by comparing all ACLs if there were too many changes."""
+        """Update the index with the latest changes or, if there are too many, by comparing all ACLs."""
         security = self._security
         behind = security.acls_version - self._version
         self._version = security.acls_version
@@ -271,7 +269,7 @@ def _grants(allowed: int, asked: int) -> bool:
 
 
 def _is_dominated(allowed: tuple[int, str], denied: set[tuple[int, str]]) -> bool:
-    """Return whether denials cover all names that one pattern allows."""
+    """Whether denials cover all names that a pattern allows."""
     kind, name = allowed
     if kind == _LITERAL and allowed in denied:
         return True

@@ -1,4 +1,4 @@
-"""The settings for authorization by ACLs, which agents and control planes share."""
+"""The authorization settings shared by agents and control planes."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAutho
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizerSettings:
-    """Whether ACLs apply, and the super users. Raises SettingsError."""
+    """Whether ACLs apply, and who the super users are. Raises SettingsError."""
 
     authorizer: str = setting(
         "authorizer.class.name",
@@ -50,9 +50,9 @@ class AuthorizerSettings:
 def authorizer_of(
     settings: AuthorizerSettings, security: Security, trusted: Collection[Principal] = ()
 ) -> Authorizer | None:
-    """Return the authorizer for the ACLs in `security`, or None if every client may do everything.
+    """Return the authorizer for the ACLs in `security`, or None if clients may do everything.
 
-    `trusted` may do everything, as super users may. Raises UserError for incomplete settings.
+    `trusted` principals may do everything, like super users. Raises UserError if settings are missing.
     """
     try:
         super_users = parse_principals(settings.super_users)

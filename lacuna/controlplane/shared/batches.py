@@ -1,7 +1,6 @@
-"""Rows of bytes that describe the slices and batches of a commit, its verdicts and its journal record.
+"""Rows of bytes that describe the slices and batches of a commit, the verdicts on them, and the journal record.
 
-Packing and reading a row takes a tenth of the time that a message with the same number of fields takes. Rows are
-little-endian.
+Packing and reading a row takes a tenth of the time of a message with as many fields. Rows are little-endian.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,8 +23,8 @@ FLAG_FOLLOWS: Final = 2
 FLAG_TRANSACTIONAL: Final = 4
 #: The batch adds its partition to the transaction (Produce v12 and later).
 FLAG_ADDS_PARTITION: Final = 8
-#: This bit and the higher ones are 1 + the index of the request's transactional id in the commit's list, or 0 if the
-#: request has no transactional id.
+#: This bit and the higher ones hold the index of the request's transactional id in the commit's list, plus 1, or 0 if
+#: the request has none.
 TRANSACTIONAL_ID_SHIFT: Final = 4
 
 #: The verdict on a slice: the error code of the whole slice, the number of its batches (0 if there is an error), and
@@ -57,7 +56,6 @@ def commit_of(
     slices: Sequence[SegmentSlice],
     transactional_ids: Iterable[str] = (),
 ) -> CommitSegment:
-    """Return the commit of a segment with these slices."""
     return CommitSegment(
         segment=segment,
         object_size=object_size,
@@ -71,7 +69,9 @@ def commit_of(
 
 
 def topic_ids_of(command: CommitSegment) -> Iterator[bytes]:
-    """Yield the topic id of each slice. Omits an incomplete last row, which causes the commit to be rejected."""
+    """Yield the topic id of each slice. An incomplete last row is skipped, since the commit is rejected because of
+    it.
+    """
     size = COMMITTED_SLICE.size
     whole = len(command.slices) // size * size
     for topic_id, _, _ in COMMITTED_SLICE.iter_unpack(memoryview(command.slices)[:whole]):
@@ -79,7 +79,7 @@ def topic_ids_of(command: CommitSegment) -> Iterator[bytes]:
 
 
 class SliceVerdict(NamedTuple):
-    """The verdicts on a slice and on its batches. The latter are empty if the whole slice is rejected."""
+    """The verdict on a slice, and those on its batches, which are empty if the whole slice is rejected."""
 
     error_code: int
     log_start_offset: int
@@ -89,7 +89,7 @@ class SliceVerdict(NamedTuple):
 
 
 def verdicts_of(committed: SegmentCommitted) -> list[SliceVerdict]:
-    """Return the verdict on each slice of a commit, in its order."""
+    """Return the verdict on each slice of a commit, in order."""
     batches = BATCH_VERDICT.iter_unpack(committed.batches)
     verdicts = []
     for code, count, log_start_offset in SLICE_VERDICT.iter_unpack(committed.slices):

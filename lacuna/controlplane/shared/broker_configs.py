@@ -1,10 +1,10 @@
 """Configs that can be set at run time, for all brokers or for one: defaults of topic configs, and connection limits.
 
-They are stored under Kafka's names for broker configs, some of which differ from those of the topic configs. The name
-of a config of one broker follows the broker's id: "1:max.connections". The defaults of topic configs apply to the whole
-cluster, so those set for one broker are only shown. The same applies to configs that tune a broker's files, threads and
-caches (TUNING): they are checked and shown as in Kafka 4.4, and have no effect. The configs in DEAD_LETTER_RULES
-determine which topics share groups may use as dead-letter queues.
+They are stored under Kafka's names for broker configs, some of which differ from the names of topic configs. A config
+of one broker is stored with the broker's id: "1:max.connections". Defaults of topic configs apply to the whole cluster,
+so those of one broker are only displayed. Configs that tune a broker's files, threads and caches (TUNING) are validated
+and displayed as in Kafka 4.4, but have no effect. Those in DEAD_LETTER_RULES determine which topics share groups may
+use as dead-letter queues.
 """
 
 import re
@@ -33,7 +33,7 @@ from lacuna.controlplane.shared.topic_configs import (
     alter,
 )
 
-#: The broker configs that set the defaults of topic configs, where the names differ.
+#: Broker configs that set the default of a topic config under a different name.
 _OF_TOPIC_CONFIGS: Final[Mapping[str, str]] = {
     "cleanup.policy": "log.cleanup.policy",
     "delete.retention.ms": "log.cleaner.delete.retention.ms",
@@ -85,10 +85,10 @@ MAX_CONNECTIONS_PER_IP: Final = "max.connections.per.ip"
 _LIMITS: Final = (MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP)
 _check_limit: Final = whole(ConfigType.INT, 1)
 _INT_MAX: Final = 2**31 - 1
-#: The one log directory that an agent reports, for the object store. It is not a real path, and it is the same for all
-#: agents.
+#: The one log directory that an agent reports, standing for the object store. It is not a real path, and is the same
+#: for all agents.
 LOG_DIR: Final = "/lacuna/objects"
-#: The only config that can be set for a single broker.
+#: The only config that can be set for individual brokers.
 CORDONED: Final = "cordoned.log.dirs"
 _REPORTER: Final = "org.apache.kafka.common.metrics.JmxReporter"
 _OVERRIDE: Final = re.compile(r"[^\s,]{1,255}:[0-9]{1,10}")
@@ -213,17 +213,17 @@ def can_be_set(name: str) -> bool:
 
 
 def stored_name(broker: str, name: str) -> str:
-    """Return the name under which a config is stored for one broker, or for all brokers if `broker` is empty."""
+    """Return the name under which a config of one broker is stored, or of all brokers if `broker` is empty."""
     return f"{broker}:{name}" if broker else name
 
 
 def plain_name(stored: str) -> str:
-    """Return the name of a config without the id of its broker."""
+    """Return the name of a config without its broker id."""
     return stored.rpartition(":")[2]
 
 
 def of_broker(configs: Mapping[str, str], broker: str) -> dict[str, str]:
-    """Return the configs set for one broker, or those set for all brokers if `broker` is empty."""
+    """Return the configs of one broker, or those of all brokers if `broker` is empty."""
     return {
         plain_name(stored): value
         for stored, value in configs.items()
@@ -232,9 +232,7 @@ def of_broker(configs: Mapping[str, str], broker: str) -> dict[str, str]:
 
 
 def changed(configs: Mapping[str, str], name: str, operation: int, value: str) -> dict[str, str]:
-    """Return the configs of one broker, or of all brokers, after one operation of IncrementalAlterConfigs. Raises
-    InvalidConfig.
-    """
+    """Return the configs of one broker or all after an operation of IncrementalAlterConfigs. Raises InvalidConfig."""
     topic_config = TOPIC_CONFIG_OF.get(name)
     if topic_config is not None:
         before = {topic_config: configs[name]} if name in configs else {}
@@ -249,7 +247,7 @@ def changed(configs: Mapping[str, str], name: str, operation: int, value: str) -
 
 
 def _changed(name: str, operation: int, value: str) -> str | None:
-    """Return the value of a config after a SET or DELETE operation, or None if the config is then not set. Raises
+    """Return the value of a config after a SET or DELETE operation, or None if it is no longer set. Raises
     InvalidConfig.
     """
     if operation == DELETE:
@@ -263,7 +261,7 @@ def _changed(name: str, operation: int, value: str) -> str | None:
 
 
 def topic_defaults(configs: Mapping[str, str]) -> dict[str, str]:
-    """Return the topic configs whose defaults are set by configs for all brokers."""
+    """Return the defaults of topic configs that the configs of all brokers set."""
     return {
         TOPIC_CONFIG_OF[name]: value for name, value in configs.items() if name in TOPIC_CONFIG_OF
     }

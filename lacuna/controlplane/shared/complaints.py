@@ -1,4 +1,4 @@
-"""Remembers which messages about a host were logged recently."""
+"""Keeps a log from repeating messages about a host."""
 
 from collections import OrderedDict
 from typing import Final
@@ -9,14 +9,14 @@ _MOST_CHARACTERS: Final = 200
 
 
 class Complaints:
-    """Limits repeated log messages about a host to one a minute, since clients reconnect several times a second."""
+    """Limits each log message about a host to one a minute, since clients reconnect several times a second."""
 
     def __init__(self) -> None:
         self._said: OrderedDict[tuple[str, str], float] = OrderedDict()
 
     def is_new(self, host: str, text: str, now: float) -> bool:
-        """Return whether `text` has not been logged about `host` in the last minute. If it has not, record that it is
-        logged now. `now` is in seconds.
+        """Return whether `text` has not been logged about `host` in the last minute, and record it as logged at `now`
+        (seconds).
         """
         if len(text) > _MOST_CHARACTERS:  # a client may have chosen it
             text = f"{text[:_MOST_CHARACTERS]} {hash(text)}"

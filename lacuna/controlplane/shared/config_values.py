@@ -1,7 +1,7 @@
-"""Checks config values as Kafka does (ConfigDef): types, allowed values, and Kafka's error messages.
+"""Checks config values as Kafka does (ConfigDef): types, allowed values, and error messages.
 
 A check takes the text of a value and returns it in Kafka's form (" 5 " becomes "5", "TRUE" becomes "true", "delete,
-compact" becomes "delete,compact"), or raises a ValueError whose message completes the error message for the client.
+compact" becomes "delete,compact"), or raises a ValueError, whose message is a part of the error message for the client.
 """
 
 import math
@@ -14,7 +14,7 @@ Check: TypeAlias = Callable[[str], str]
 
 
 class ConfigType(IntEnum):
-    """Types of configs, with the numbers that DescribeConfigs v3 and later use (KIP-569)."""
+    """Types of configs, numbered as in DescribeConfigs since v3 (KIP-569)."""
 
     BOOLEAN = 1
     STRING = 2
@@ -26,7 +26,8 @@ class ConfigType(IntEnum):
 
 LONG_MAX: Final = 2**63 - 1
 _BITS: Final = {ConfigType.INT: 31, ConfigType.LONG: 63}
-# The digits are bounded because int() raises for thousands of them, which would stop the control plane.
+# The number of digits is limited because int() raises an error for thousands of them, which would stop the control
+# plane.
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}")
 _NUMBER: Final = re.compile(
     r"[+-]?(?:[0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,3})?"
@@ -37,25 +38,25 @@ _LONGEST_SHOWN: Final = 100
 
 
 def shorten(text: str) -> str:
-    """Cut `text` from a peer to 100 characters, so that an error message can quote it."""
+    """Cut `text` from a peer to 100 characters, for quoting in an error message."""
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def printable(text: str) -> str:
-    """Return `text` from a peer in a form that fits into one line of a log: shortened, and without line breaks."""
+    """Return `text` from a peer as it can be logged: cut to 100 characters, and on one line."""
     text = shorten(text)
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
 def items_of(value: str) -> list[str]:
-    """Split a comma-separated list into its elements, without blanks and duplicates."""
+    """Split a comma-separated list into its elements, dropping blanks and duplicates."""
     return list(dict.fromkeys(item.strip() for item in value.split(",") if item.strip()))
 
 
 def whole(
     kind: ConfigType, lowest: int, highest: int | None = None, also: int | None = None
 ) -> Check:
-    """Return a check for an INT or LONG (`kind`) from `lowest` to `highest`, or equal to `also`."""
+    """Return a check for an INT or LONG (`kind`) between `lowest` and `highest`, or equal to `also`."""
 
     def check(value: str) -> str:
         text = value.strip()
@@ -129,7 +130,7 @@ def some_of(*allowed: str) -> Check:
 
 
 def mirrored_topic(value: str) -> str:
-    """Check that the value is empty, or consists of the ids of a cluster and of a topic in it."""
+    """Check for an empty value, or one that consists of the ids of a cluster and of a topic in it."""
     text = value.strip()
     if text and not _MIRRORED.fullmatch(text):
         raise ValueError("it must be the id of a cluster, a slash, and the id of a topic")
@@ -137,7 +138,7 @@ def mirrored_topic(value: str) -> str:
 
 
 def throttled_replicas(value: str) -> str:
-    """Check that the value is empty, "*", or a list of partition:broker pairs."""
+    """Check for an empty value, "*", or a list of partition:broker pairs."""
     items = items_of(value)
     if items != ["*"] and not all(_THROTTLED.fullmatch(item) for item in items):
         raise ValueError(

@@ -1,7 +1,7 @@
-"""The versions of the contract between control planes and their clients that this process supports (control.proto).
+"""The supported versions of the contract between control planes and their clients (control.proto).
 
-A release that changes the contract increases `NEWEST`. It increases `OLDEST` only once no cluster needs to upgrade from
-that version without downtime, since the processes of a cluster are upgraded one after another.
+A release that changes the contract increases `NEWEST`. Since the processes of a cluster are upgraded one after another,
+`OLDEST` increases only once clusters no longer need to upgrade from that version without downtime.
 """
 
 from typing import Final
@@ -17,14 +17,11 @@ STATUS_METHOD: Final = "/controlplane.v1.ControlPlane/Status"
 
 
 def own_contract() -> Contract:
-    """Return the contract that this process supports."""
     return Contract(newest=NEWEST, oldest=OLDEST)
 
 
 def why_not(peer: Contract) -> str:
-    """Return the reason why this process and one with the contract `peer` are incompatible, or "" if they are
-    compatible.
-    """
+    """Return why this process cannot work with one that supports the contract `peer`, or "" if it can."""
     if peer.oldest <= NEWEST and peer.newest >= OLDEST:
         return ""
     which = "this process" if peer.oldest > NEWEST else "the other one"

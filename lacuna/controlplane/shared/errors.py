@@ -1,10 +1,10 @@
-"""Error codes: Kafka's own, and a few that agents and jobs never pass on to clients."""
+"""Error codes: Kafka's own, and some that agents and jobs never pass on to clients."""
 
 from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """All error codes of Kafka 4.4's protocol. Those below -1 are Lacuna's."""
+    """All error codes of Kafka 4.4's protocol, and below -1 those of Lacuna."""
 
     OUT_OF_TURN = -1005
     HOT_REFUSED = -1004

@@ -1,8 +1,8 @@
 """The extents and dead ranges of one partition, as columns.
 
-There are many extents, so they are kept in arrays instead of objects. The control plane's table of a partition is
-authoritative; an agent keeps the same table in its view, updated by deltas. Offsets are log offsets; positions and
-sizes are bytes in an object. docs/adr/0001-flat-extents.md explains why an extent is a run of batches.
+There are many extents, so they are kept in arrays rather than as objects. The control plane's table is authoritative;
+an agent's view contains the same table, updated by deltas. Offsets are log offsets; positions and sizes are bytes in an
+object. docs/adr/0001-flat-extents.md explains why an extent is a run of batches.
 """
 
 import sys
@@ -19,7 +19,7 @@ from lacuna.controlplane.v1.log_pb2 import ExtentColumns, Extents
 
 FLAG_LOG_APPEND_TIME: Final = 1
 FLAG_TRUE_OFFSETS: Final = 2
-#: Aborted by the cluster from which the extent was imported: it is dead from the start.
+#: The source cluster of an import has aborted the extent, so it is dead from the start.
 FLAG_ABORTED_BEFORE: Final = 4
 
 LARGEST_EXTENT_BYTES: Final = 1 << 20  # unless one batch is larger
@@ -40,7 +40,7 @@ COLUMNS: Final = {
 }
 
 #: A new extent as bytes in a journal record or a delta: the values of the columns, in order. Packing and reading such a
-#: row takes a tenth of the time that eleven message fields take.
+#: row takes a tenth of the time of a message with eleven fields.
 EXTENT_ROW: Final = Struct("<qqqiqqqqhqB")
 
 _columns_of: Final = attrgetter(*COLUMNS)
@@ -48,12 +48,12 @@ _IS_LITTLE_ENDIAN: Final = sys.byteorder == "little"
 
 
 def extent_rows(extents: Extents) -> bytes:
-    """Encode a message's extents as rows of EXTENT_ROW, one after the other."""
+    """Encode the extents in a message as consecutive rows of EXTENT_ROW."""
     return b"".join(map(EXTENT_ROW.pack, *_columns_of(extents)))
 
 
 def to_little_endian(column: "array[int]") -> bytes:
-    """Return the bytes of a column in the form that messages contain."""
+    """Return a column's bytes as messages contain them."""
     if not _IS_LITTLE_ENDIAN:
         column = column[:]
         column.byteswap()
@@ -61,7 +61,7 @@ def to_little_endian(column: "array[int]") -> bytes:
 
 
 def from_little_endian(typecode: str, data: bytes) -> "array[int]":
-    """Read a column that `to_little_endian` wrote. Raises ValueError if `data` ends within a value."""
+    """Decode the output of `to_little_endian`. Raises ValueError if `data` ends within a value."""
     column = array(typecode, data)
     if not _IS_LITTLE_ENDIAN:
         column.byteswap()
@@ -69,10 +69,10 @@ def from_little_endian(typecode: str, data: bytes) -> "array[int]":
 
 
 def fence_of(columns: ExtentColumns) -> bytes:
-    """Return a digest (BLAKE2b, 16 bytes) that identifies extents in a swap without sending all their columns.
+    """Return a digest (BLAKE2b, 16 bytes) that identifies extents in a swap, so that their columns need not be sent.
 
-    It covers the bytes of the columns in order. All rows have the same length, so the columns of two different tables
-    never give the same bytes.
+    It covers the bytes of the columns in order. Since all rows have the same length, tables that differ also differ in
+    these bytes.
     """
     digest = blake2b(digest_size=16)
     for column in _columns_of(columns):
@@ -81,7 +81,7 @@ def fence_of(columns: ExtentColumns) -> bytes:
 
 
 class ExtentTable:
-    """Extents ordered by base_offset, with one array for each column. Gaps between neighbours are holes."""
+    """Extents ordered by base_offset, with one array per column. Gaps between neighbours are holes."""
 
     __slots__ = tuple(COLUMNS)
 
@@ -105,17 +105,14 @@ class ExtentTable:
         return len(self.base_offsets)
 
     def append(self, extents: Extents) -> None:
-        """Append extents. Raises InvariantBroken if they begin before the next_offset of the last extent in the
-        table.
-        """
+        """Append extents. Raises InvariantBroken if they begin before the next_offset of the table's last extent."""
         self._check_end(extents.base_offsets[0] if len(extents.base_offsets) else None)
         for column, values in zip(_columns_of(self), _columns_of(extents), strict=True):
             column.extend(values)
 
     def append_row(self, row: Sequence[int]) -> None:
-        """Append one extent, with its values in the order of the columns.
-
-        Raises InvariantBroken if it is empty or does not follow the last extent.
+        """Append one extent, given in the order of the columns. Raises InvariantBroken if it is empty or precedes the
+        table's end.
         """
         (
             lease_id,
@@ -146,7 +143,7 @@ class ExtentTable:
         self.flags.append(flags)
 
     def columns(self, start: int = 0, stop: int | None = None) -> ExtentColumns:
-        """Return the extents with index in [start, stop) (by default, all extents) as the bytes of their columns."""
+        """Return the extents with index in [start, stop), by default all, as the bytes of their columns."""
         return ExtentColumns(
             **{name: to_little_endian(getattr(self, name)[start:stop]) for name in COLUMNS}
         )
@@ -160,7 +157,7 @@ class ExtentTable:
         return table
 
     def fence(self, start: int, stop: int) -> bytes:
-        """Return the digest `fence_of` of the extents with index in [start, stop)."""
+        """Return the `fence_of` the extents with index in [start, stop)."""
         return fence_of(self.columns(start, stop))
 
     def prepend(self, columns: ExtentColumns) -> None:
@@ -169,25 +166,21 @@ class ExtentTable:
             getattr(self, name)[:0] = from_little_endian(typecode, getattr(columns, name))
 
     def first_ending_after(self, offset: int) -> int:
-        """Return the index of the first extent whose next_offset is greater than `offset` (len(self) if there
-        is none).
-        """
+        """Return the index of the first extent whose next_offset is above `offset`, or len(self) if there is none."""
         return bisect_right(self.next_offsets, offset)
 
     def first_at_or_after(self, offset: int) -> int:
-        """Return the index of the first extent whose base_offset is at or after `offset` (len(self) if there
-        is none).
+        """Return the index of the first extent whose base_offset is at least `offset`, or len(self) if there is
+        none.
         """
         return bisect_left(self.base_offsets, offset)
 
     def slice(self, start: int, stop: int) -> Extents:
-        """Return the extents with index in [start, stop) as a message."""
         return Extents(**{name: getattr(self, name)[start:stop] for name in COLUMNS})
 
     def replace(self, first_offset: int, end_offset: int, extents: Extents) -> None:
-        """Replace the extents that begin in [first_offset, end_offset) with `extents`.
-
-        Raises InvariantBroken if `extents` do not fit between their neighbours.
+        """Replace the extents that begin in [first_offset, end_offset) with `extents`. Raises InvariantBroken if these
+        do not fit between their neighbours.
         """
         start, stop = self.range_of(first_offset, end_offset)
         if len(extents.base_offsets):
@@ -218,7 +211,7 @@ class ExtentTable:
 
 
 class DeadRanges:
-    """The dead ranges [first, end) of a partition, ordered and disjoint. Adjacent ranges are joined into one."""
+    """The dead ranges [first, end) of a partition, ordered and disjoint. Ranges that touch are joined into one."""
 
     __slots__ = ("ends", "firsts")
 
@@ -230,9 +223,9 @@ class DeadRanges:
         return len(self.firsts)
 
     def add(self, first: int, end: int) -> None:
-        """Add [first, end), joined with the ranges that it touches or overlaps."""
+        """Add [first, end), joining it with the ranges that it touches or overlaps."""
         ends = self.ends
-        if not ends or first > ends[-1]:  # nearly always: aborted records are new
+        if not ends or first > ends[-1]:  # nearly always, since the aborted records are new
             self.firsts.append(first)
             ends.append(end)
             return
@@ -250,7 +243,7 @@ class DeadRanges:
     def add_all(self, pairs: "array[int]") -> None:
         """Add ranges, given in order as first, end, first, end, ..., in a single pass.
 
-        Adding many ranges in the middle one by one would move all later ranges each time.
+        If they were added one by one in the middle, each would move all later ranges.
         """
         if len(pairs) == 2:  # nearly always
             self.add(pairs[0], pairs[1])
@@ -274,7 +267,7 @@ class DeadRanges:
         self.ends[start:stop] = merged.ends
 
     def remove(self, first: int, end: int) -> None:
-        """Remove [first, end) from the ranges. A range that extends beyond [first, end) is cut at its edge."""
+        """Remove [first, end), cutting ranges that extend beyond it."""
         start = bisect_right(self.ends, first)
         stop = bisect_left(self.firsts, end)
         if start >= stop:
@@ -290,9 +283,9 @@ class DeadRanges:
         self.ends[start:stop] = ends
 
     def drop_below(self, offset: int) -> None:
-        """Remove the ranges that end at or below `offset`. A range that contains it is not cut.
+        """Remove the ranges that end at or below `offset`, without cutting one that contains it.
 
-        An extent that contains the log start is not cut either, and is live or dead as a whole. If its dead range were
+        The extent that contains the log start is not cut either, and is live or dead as a whole. If its dead range were
         cut, a merge would treat the extent as live.
         """
         stop = bisect_right(self.ends, offset)
@@ -306,7 +299,7 @@ class DeadRanges:
         return offset
 
     def pairs(self) -> bytes:
-        """Encode all ranges as first, end, first, end, ..., eight bytes each, little-endian."""
+        """Encode all ranges as first, end, first, end, ..., each eight bytes, little-endian."""
         pairs = array("q", bytes(16 * len(self)))
         pairs[::2] = self.firsts
         pairs[1::2] = self.ends
@@ -314,18 +307,18 @@ class DeadRanges:
 
     @classmethod
     def from_pairs(cls, data: bytes) -> "DeadRanges":
-        """Decode the output of `pairs`: ranges that are in order and do not touch."""
+        """Decode the output of `pairs`. The ranges must be in order and must not touch."""
         pairs = from_little_endian("q", data)
         ranges = cls()
         ranges.firsts, ranges.ends = pairs[::2], pairs[1::2]
         return ranges
 
     def add_pairs(self, data: bytes) -> None:
-        """Add ranges in the encoding of `pairs`."""
+        """Add ranges encoded like the output of `pairs`."""
         self.add_all(from_little_endian("q", data))
 
     def within(self, first: int, end: int) -> "DeadRanges":
-        """Return the parts of the ranges that are within [first, end)."""
+        """Return the parts of the ranges that lie within [first, end)."""
         start = bisect_right(self.ends, first)
         stop = max(start, bisect_left(self.firsts, end))
         found = DeadRanges()

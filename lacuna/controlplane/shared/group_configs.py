@@ -1,7 +1,6 @@
-"""Group configs: those of consumer, share and streams groups, with the types, defaults and bounds of Kafka 4.4
-(docs/adr/0005).
+"""Configs of consumer, share and streams groups, with the types, defaults and bounds of Kafka 4.4 (docs/adr/0005).
 
-Both the control plane (AlterConfigs) and the agents (DescribeConfigs) use this table.
+The control plane (AlterConfigs) and the agents (DescribeConfigs) share this table.
 """
 
 import re
@@ -43,7 +42,7 @@ STREAMS_STANDBYS: Final = "streams.num.standby.replicas"
 STREAMS_TASK_OFFSET_INTERVAL: Final = "streams.task.offset.interval.ms"
 
 BY_DURATION: Final = "by_duration:"
-#: A duration of ISO 8601 as Java reads it: days, hours, minutes and seconds.
+#: An ISO 8601 duration as Java reads it: days, hours, minutes and seconds.
 _DURATION: Final = re.compile(
     r"P(?:(\d{1,6})D)?(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.(\d{1,9}))?S)?)?",
     re.ASCII,
@@ -51,13 +50,13 @@ _DURATION: Final = re.compile(
 
 
 class Bounds(NamedTuple):
-    """The lowest and the highest allowed value of a config. Kafka's brokers have separate configs for these bounds."""
+    """The lowest and highest allowed values of a config. In Kafka, these are broker configs themselves."""
 
     lowest: int | None
     highest: int | None
 
     def names_of(self, name: str) -> list[tuple[str, int]]:
-        """Return the broker configs for the bounds of a config, with their values."""
+        """Return the broker configs for a config's bounds, with their values."""
         kind, _, rest = name.partition(".")
         rest = rest.removeprefix("num.")
         named = (
@@ -67,7 +66,7 @@ class Bounds(NamedTuple):
         return [(bound, value) for bound, value in named if value is not None]
 
     def check(self, name: str, number: int) -> None:
-        """Raise InvalidConfig with Kafka's message if a number is outside the bounds."""
+        """Raise InvalidConfig, with Kafka's message, if a number is out of bounds."""
         is_below = self.lowest is not None and number < self.lowest
         is_above = self.highest is not None and number > self.highest
         if not is_below and not is_above:
@@ -95,7 +94,7 @@ class GroupConfig:
 
     @property
     def broker_name(self) -> str:
-        """The name of the broker config that sets the default, or the config's own name if no broker config does."""
+        """The name of the broker config that sets the default or, if there is none, the config's own name."""
         return f"group.{self.name}" if self.is_on_brokers else self.name
 
     def check(self, value: str) -> str:
@@ -117,7 +116,9 @@ class GroupConfig:
 def _number(
     name: str, default: int, lowest: int, highest: int, documentation: str, *, least: int = 1
 ) -> GroupConfig:
-    """Return a numeric config. Its bounds are broker configs named after it, and no value can be below `least`."""
+    """Return a numeric config, whose bounds are set by broker configs named after it, and whose minimum is never below
+    `least`.
+    """
     return GroupConfig(
         name=name,
         default=str(default),
@@ -130,9 +131,7 @@ def _number(
 
 
 def duration_ms(value: str) -> int | None:
-    """Return the duration in a value of the form by_duration:PnDTnHnMn.nS, in milliseconds, or None if the value has
-    another form.
-    """
+    """Return the milliseconds in a value of the form by_duration:PnDTnHnMn.nS, or None if it has a different form."""
     found = _DURATION.fullmatch(value.removeprefix(BY_DURATION).upper())
     if not value.startswith(BY_DURATION) or found is None or not any(found.groups()):
         return None
@@ -159,7 +158,7 @@ def _dead_letter_topic(value: str) -> str:
     return text
 
 
-_AT_ONCE: Final = "No effect: members get their new assignment with the next heartbeat."
+_AT_ONCE: Final = "No effect: members receive their new assignment with the next heartbeat."
 
 
 def _tags(value: str) -> str:
@@ -184,7 +183,7 @@ _CONFIGS: Final = (
         5_000,
         5_000,
         15_000,
-        "How often members of a consumer group send a heartbeat; they get a new value with their next heartbeat.",
+        "How often members of a consumer group send a heartbeat; a new value reaches them with the next one.",
     ),
     _number(
         SESSION_TIMEOUT,
@@ -197,17 +196,17 @@ _CONFIGS: Final = (
     GroupConfig(
         name=DEAD_LETTER_COPIES,
         default="false",
-        documentation="Whether records in the dead-letter queue have the keys and values of those that the share group "
-        "gave up, or only headers that identify them.",
+        documentation="Whether records in the dead-letter queue contain the keys and values of "
+        "those that the share group gave up, or only headers that identify them.",
         type=ConfigType.BOOLEAN,
         check_type=boolean,
     ),
     GroupConfig(
         name=DEAD_LETTER_TOPIC,
         default="",
-        documentation="The dead-letter queue of a share group: the topic that gets the records that members reject or "
-        "that were delivered too often. Its errors.deadletterqueue.group.enable must be true. Empty: the group has no "
-        "dead-letter queue.",
+        documentation="The dead-letter queue of a share group: the topic for records that members have rejected or "
+        "that have been delivered too often. Its errors.deadletterqueue.group.enable must be true. Empty: the group "
+        "has no dead-letter queue.",
         type=ConfigType.STRING,
         check_type=_dead_letter_topic,
     ),
@@ -225,8 +224,8 @@ _CONFIGS: Final = (
         5,
         2,
         10,
-        "The maximum number of times that a record is delivered to a share group. A record that is still not accepted "
-        "then is archived.",
+        "How many times a record may be delivered to a share group. If it has not been accepted by then, it is "
+        "archived.",
         least=2,
     ),
     _number(
@@ -234,7 +233,7 @@ _CONFIGS: Final = (
         5_000,
         5_000,
         15_000,
-        "How often members of a share group send a heartbeat; they get a new value with their next heartbeat.",
+        "How often members of a share group send a heartbeat; a new value reaches them with the next one.",
     ),
     GroupConfig(
         name=ISOLATION_LEVEL,
@@ -280,8 +279,8 @@ _CONFIGS: Final = (
     GroupConfig(
         name=STREAMS_ACCEPTABLE_LAG,
         default="10000",
-        documentation="How many records a copy of a task's state may lag behind and still count as caught up; members "
-        "of a streams group get a new value with their next heartbeat.",
+        documentation="How many records a copy of a task's state may lag behind and still count as caught up; a new "
+        "value reaches members of a streams group with their next heartbeat.",
         type=ConfigType.LONG,
         check_type=whole(ConfigType.LONG, 0),
         is_on_brokers=True,
@@ -307,7 +306,7 @@ _CONFIGS: Final = (
         5_000,
         5_000,
         15_000,
-        "How often members of a streams group send a heartbeat; they get a new value with their next heartbeat.",
+        "How often members of a streams group send a heartbeat; a new value reaches them with the next one.",
     ),
     GroupConfig(
         name=STREAMS_INITIAL_DELAY,
@@ -320,7 +319,7 @@ _CONFIGS: Final = (
     GroupConfig(
         name=STREAMS_STANDBYS,
         default="0",
-        documentation="How many standby tasks a streams group has for each task with state.",
+        documentation="The number of standby tasks in a streams group for each stateful task.",
         type=ConfigType.INT,
         check_type=whole(ConfigType.INT, 0),
         bounds=Bounds(None, 2),

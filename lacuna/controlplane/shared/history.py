@@ -1,11 +1,11 @@
 """A partition's history: its last stable offset at past times.
 
-Everything below the last stable offset is decided and never changes (S3). So the data visible to a read_committed
-consumer at a given time is the partition up to the last stable offset of that time. The history has this offset for
+Everything below the last stable offset is decided and never changes (S3). What a read_committed consumer could see at a
+given time is therefore the partition up to the last stable offset of that time. The history contains this offset for
 each whole second in which it moved; for older times, only for every fifth second, then for every fifteenth, and so on.
-Any partition can answer for the multiples of the same widths, so answers for several partitions have a common time, at
-which every transaction was open or ended in all of them. An ended transaction need not be visible in all of them,
-because a last stable offset stays behind it while an earlier transaction is open in that partition.
+These intervals are the same for all partitions, so their answers share common times, at which each transaction was
+either open or ended in all of them. A transaction that had ended need not have been visible in all of them, because a
+last stable offset stays behind it while an earlier transaction is open in that partition.
 """
 
 from array import array
@@ -16,18 +16,18 @@ from typing import Final
 
 from lacuna.controlplane.v1.log_pb2 import StableHistory
 
-#: The maximum number of entries of a partition, at 16 bytes each.
+#: The maximum number of entries per partition, at 16 bytes each.
 MOST_ENTRIES: Final = 1024
-#: The widths in seconds, from 1 s to 64 days; each divides the next. Times up to REACH widths ago are exact to within a
-#: width.
+#: The intervals in seconds, from 1 s to 64 days, each of which divides the next. Times up to REACH intervals ago are
+#: exact to within one interval.
 WIDTHS: Final = (
     *(1, 5, 15, 60, 300, 900, 3_600, 10_800, 21_600, 43_200),
     *(86_400 << doublings for doublings in range(7)),
 )
 REACH: Final = 100
 _AGES: Final = tuple(width * REACH for width in WIDTHS)
-#: Adding an entry usually takes only a moment, but occasionally requires a pass over all entries. Partitions that get
-#: entries at the same time should not need this pass at the same time.
+#: Adding an entry is usually quick, but sometimes requires a pass over all entries. Spreading the limits keeps
+#: partitions that add entries at the same time from needing this pass at the same time.
 _SPREAD: Final = 256
 #: The minimum number of free entries after each pass.
 _ROOM: Final = 64
@@ -39,8 +39,8 @@ def next_second_ms(now_ms: int) -> int:
 
 
 class Widths:
-    """The seconds in a history. The further back in time, the fewer of them have entries. Entries were last dropped at
-    the second `thinned_at`.
+    """The spacing of the entries in a history, which grows with their age. They were last thinned at second
+    `thinned_at`.
     """
 
     __slots__ = ("thinned_at",)
@@ -53,13 +53,13 @@ class Widths:
         raise NotImplementedError
 
     def width(self, second: int) -> int:
-        """Return the distance between the whole seconds, around a given time, for which the answer is exact."""
+        """Return the interval, in seconds, between the whole seconds around `second` for which the answer is exact."""
         age = self.thinned_at - second
         return WIDTHS[min(bisect_left(_AGES, age), len(WIDTHS) - 1)] if age > 0 else 1
 
     def kept(self, seconds: Sequence[int]) -> list[int]:
-        """Thin these seconds as of the last of them. Return the indexes of those that give the answer for a multiple of
-        the width at their time.
+        """Thin entries at these seconds, as of the last of them. Return the indexes of those that still answer for a
+        multiple of the interval at their time.
         """
         self.thinned_at = seconds[-1]
         kept: list[int] = []
@@ -75,9 +75,9 @@ class History(Widths):
     """The last stable offsets of a partition at whole seconds.
 
     From `seconds[i]` on, the last stable offset was `offsets[i]`, until some time in the second before `seconds[i +
-    1]`, if no entry between the two was dropped. It has not moved from `settled_ms`, a whole second, until now, but it
-    may have moved before. Entries were last dropped at the second `thinned_at`; once there are `most` entries, some are
-    dropped again. All times are the control plane's.
+    1]`, unless an entry between the two has been dropped. It has not moved since `settled_ms`, a whole second, but may
+    have moved before. Entries were last thinned at second `thinned_at`, and are thinned again once there are `most` of
+    them. All times are the control plane's.
     """
 
     __slots__ = ("most", "offsets", "seconds", "settled_ms")
@@ -91,7 +91,7 @@ class History(Widths):
         self.most = MOST_ENTRIES - spread % _SPREAD
 
     def note(self, last_stable_offset: int, now_ms: int) -> None:
-        """Record the last stable offset before it may move. `now_ms` must not be below `settled_ms`."""
+        """Record the last stable offset before it may move. `now_ms` must be at least `settled_ms`."""
         offsets = self.offsets
         if not offsets or offsets[-1] != last_stable_offset:
             self.seconds.append(self.settled_ms // 1000)
@@ -101,18 +101,18 @@ class History(Widths):
         self.settled_ms = next_second_ms(now_ms)
 
     def begin_empty(self, second: int) -> None:
-        """Record that a new partition had no visible records from a second on."""
+        """Record that a new partition had no visible records from `second` on."""
         self.seconds.append(second)
         self.offsets.append(0)
 
     def drop_below(self, log_start_offset: int) -> None:
-        """Drop entries that end at or below the log start, except the newest, since nothing visible then remains."""
+        """Drop entries that end at or below the log start, except the newest, since nothing was visible above it."""
         gone = bisect_right(self.offsets, log_start_offset) - 1
         if gone > 0:
             self._drop_first(gone)
 
     def hold_back(self, now_ms: int) -> None:
-        """After the clock was set back to `now_ms`, move all later times to `now_ms`."""
+        """Move all later times to `now_ms`, after the clock has been set back to that time."""
         second = now_ms // 1000
         kept = bisect_right(self.seconds, second)
         del self.seconds[kept:], self.offsets[kept:]
@@ -123,13 +123,15 @@ class History(Widths):
         return self.seconds[0] if self.seconds else self.settled_ms // 1000
 
     def at(self, second: int, last_stable_offset: int) -> int:
-        """Return the last stable offset at a second not before `known_from`; `now` is the current second."""
+        """Return the last stable offset at `second`, which must not be before `known_from`; `last_stable_offset` is the
+        current one.
+        """
         if second * 1000 >= self.settled_ms:
             return last_stable_offset
         return self.offsets[bisect_right(self.seconds, second) - 1]
 
     def thin(self) -> None:
-        """Drop the entries that do not give the answer for any multiple of the width at their time."""
+        """Drop the entries that answer for no multiple of the interval at their time."""
         seconds = self.seconds
         kept = self.kept(seconds)
         self.seconds = array("q", map(seconds.__getitem__, kept))
@@ -143,7 +145,6 @@ class History(Widths):
         del self.offsets[:count]
 
     def message(self) -> StableHistory:
-        """Return the history as a message."""
         return StableHistory(
             seconds=_differences(self.seconds),
             offsets=_differences(self.offsets),
@@ -153,7 +154,6 @@ class History(Widths):
 
     @classmethod
     def of(cls, message: StableHistory, spread: int = 0) -> "History":
-        """Return the history that `message` was made from."""
         found = cls(message.settled_ms, spread)
         found.seconds.extend(accumulate(message.seconds))
         found.offsets.extend(accumulate(message.offsets))
@@ -162,7 +162,7 @@ class History(Widths):
 
 
 def common_second(histories: Collection[Widths], at_ms: int) -> int:
-    """Return the last second up to a time for which all these histories are exact."""
+    """Return the last second up to `at_ms` for which all of these histories are exact."""
     second = at_ms // 1000
     while True:
         width = max((each.width(second) for each in histories), default=1)
@@ -172,12 +172,12 @@ def common_second(histories: Collection[Widths], at_ms: int) -> int:
 
 
 def known_from(histories: Collection[Widths]) -> int:
-    """Return the first second from which on all these histories have an answer for `common_second`."""
+    """Return the first second from which all of these histories have an answer for `common_second`."""
     first = max((each.known_from() for each in histories), default=0)
     width = max((each.width(first) for each in histories), default=1)
     return -(-first // width) * width
 
 
 def _differences(numbers: Iterable[int]) -> Iterable[int]:
-    """Yield the first number, and the difference of each other number from the previous one."""
+    """Yield the first number, and then the difference between each number and the one before it."""
     return (number - before for before, number in pairwise(chain((0,), numbers)))

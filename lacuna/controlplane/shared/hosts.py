@@ -1,12 +1,10 @@
-"""Addresses of clients in the form that ACLs and quotas use."""
+"""Client addresses in the form that ACLs and quotas use."""
 
 import ipaddress
 
 
 def plain_host(host: str) -> str:
-    """Return an address in its canonical form, since ::1 has several and an IPv4 client may appear as
-    ::ffff:ADDRESS.
-    """
+    """Return an address in canonical form: ::1 has several forms, and IPv4 clients may appear as ::ffff:ADDRESS."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -16,7 +14,7 @@ def plain_host(host: str) -> str:
 
 
 def is_host(text: str) -> bool:
-    """Whether a text is an address."""
+    """Whether `text` is an IP address."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

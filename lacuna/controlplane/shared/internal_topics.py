@@ -1,6 +1,6 @@
-"""The topics that agents make from the control plane's state: __consumer_offsets and __transaction_state (ADR 43).
+"""The topics that agents derive from the control plane's state: __consumer_offsets and __transaction_state (ADR 43).
 
-They are not in the control plane's list of topics. Their names, ids and kinds of records are the same everywhere.
+They are not in the control plane's list of topics. Their names, ids and kinds of records are the same in every cluster.
 """
 
 from enum import IntEnum
@@ -12,11 +12,11 @@ from lacuna.controlplane.v1.cluster_pb2 import Topic
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
 
-#: Kafka's offsets.topic.num.partitions and transaction.state.log.num.partitions, by default.
+#: Kafka's defaults of offsets.topic.num.partitions and transaction.state.log.num.partitions.
 PARTITION_COUNT: Final = 50
 
-#: The number of a topic in messages of the control plane is its index in this list. The ids are version 5 UUIDs of
-#: "lacuna:" followed by the name, in the OID namespace.
+#: In messages of the control plane, the number of a topic is its index in this list. The ids are version 5 UUIDs of
+#: "lacuna:" and the name, in the OID namespace.
 INTERNAL_TOPICS: Final = tuple(
     Topic(
         topic_id=bytes.fromhex(topic_id),
@@ -34,11 +34,11 @@ TRANSACTIONS_NUMBER: Final = 1
 NUMBERS_BY_ID: Final = {topic.topic_id: number for number, topic in enumerate(INTERNAL_TOPICS)}
 INTERNAL_BY_NAME: Final = {topic.name: topic for topic in INTERNAL_TOPICS}
 
-#: In Kafka, these topics hold the state of share groups and the metadata. If a client created an empty one, tools that
-#: read it would conclude that there is no such state.
+#: In Kafka, these topics contain the state of share groups and the metadata. If a client created an empty one, tools
+#: that read it would conclude that there is no such state.
 KAFKAS_OWN: Final = frozenset({"__cluster_metadata", "__share_group_state"})
 
-#: The message that rejects a change.
+#: The error message for attempts to change one.
 READ_ONLY: Final = (
     "it is derived from the control plane's state and is read-only; change groups, offsets and "
     "transactions with their own requests"
@@ -49,7 +49,7 @@ _INT32: Final = 0x7FFFFFFF
 
 
 class Kind(IntEnum):
-    """The kinds of records. The numbers are the versions of Kafka's keys, which identify a record's content."""
+    """The kinds of records. The numbers are the versions of Kafka's keys, which identify a record's contents."""
 
     TRANSACTION = 0
     OFFSET = 1
@@ -62,17 +62,15 @@ class Kind(IntEnum):
 
 
 def internal_by_id(topic_id: bytes) -> Topic | None:
-    """Return the internal topic with an id, or None."""
     number = NUMBERS_BY_ID.get(topic_id)
     return None if number is None else INTERNAL_TOPICS[number]
 
 
 @lru_cache(maxsize=65_536)
 def partition_of(name: str) -> int:
-    """Return the partition with the records of a group or of a transactional id, as Kafka chooses it.
+    """Return the partition with the records of a group or a transactional id, as Kafka chooses it.
 
-    The partition follows from the absolute value of Java's hash over UTF-16 code units, which counts as 0 for the
-    smallest integer.
+    It follows from the absolute value of Java's hash over UTF-16 code units, which is 0 for the smallest integer.
     """
     units = name.encode("utf-16-be", "surrogatepass")
     found = 0

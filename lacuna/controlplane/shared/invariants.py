@@ -1,5 +1,5 @@
-"""Invariants that hold for any request, checked in production because continuing would lose or invent records."""
+"""Invariants of the state, checked in production because continuing would lose or invent records."""
 
 
 class InvariantBroken(ValueError):
-    """The state contradicts itself, which is a bug in Lacuna. No further decision may use this state."""
+    """The state contradicts itself because of a bug in Lacuna. No more decisions may be based on it."""

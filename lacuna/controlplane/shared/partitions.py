@@ -1,4 +1,4 @@
-"""The key of a partition in dictionaries, and its name in messages."""
+"""A partition's key in dictionaries, and its name in messages."""
 
 from typing import TypeAlias
 
@@ -9,10 +9,9 @@ PartitionKey: TypeAlias = tuple[bytes, int]
 
 
 def key_of(partition: TopicPartition) -> PartitionKey:
-    """Return the key of a partition named in a message."""
+    """Return the key of the partition that a message names."""
     return partition.topic_id, partition.partition
 
 
 def named(key: PartitionKey) -> TopicPartition:
-    """Return the message that names a partition."""
     return TopicPartition(topic_id=key[0], partition=key[1])

@@ -1,4 +1,4 @@
-"""Bounds on requests to the control plane, which makes only one decision at a time.
+"""Limits on requests to the control plane, which makes only one decision at a time.
 
 A command names at most MOST_ITEMS items, and an answer ends after a few thousand items or ANSWER_BYTES. Clients send
 long commands in parts, and request the rest of long answers (`lacuna.controlplane.client.parts`).
@@ -6,18 +6,18 @@ long commands in parts, and request the rest of long answers (`lacuna.controlpla
 
 from typing import Final
 
-#: The maximum numbers of items that a part names and that its answer lists. Deciding a part takes about 20 ms.
+#: The maximum numbers of items that a part names, and that its answer lists. Deciding a part takes about 20 ms.
 MOST_ITEMS: Final = 2_000
 MOST_LISTED: Final = 5_000
 
-#: The answer to a part ends with the item that makes it this large.
+#: The answer to a part ends with the item that brings it to this size.
 ANSWER_BYTES: Final = 1 << 20
 
 #: The maximum number of items in a command that cannot be sent in parts.
 MOST_AT_ONCE: Final = 20_000
 
-#: verb -> the field with the items of a command, which may be split, and the field with an answer for each item. The
-#: answer may cover only the first items.
+#: verb -> the field with the items of a command that can be split, and the field with an answer for each item. An
+#: answer may cover only the first few items.
 ITEMS: Final = {
     "delete_groups": ("group_ids", "error_codes"),
     "delete_offsets": ("partitions", "error_codes"),
@@ -34,10 +34,10 @@ ITEMS: Final = {
     "read_partitions": ("partitions", "partitions"),
 }
 
-#: verb -> the field in the answer for the last item; if that answer has a `next_after`, the field continues after it
+#: verb -> the list in the answer for the last item, which continues after that answer's `next_after`, if set
 LISTED: Final = {"describe_producers": "producers", "offset_fetch": "offsets"}
 
-#: verb -> the field with a list; if the answer has a `next_after`, the list continues after it
+#: verb -> the list in the answer, which continues after the answer's `next_after`, if set
 LISTS: Final = {
     "describe_group_configs": "groups",
     "list_groups": "groups",

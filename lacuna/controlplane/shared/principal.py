@@ -12,7 +12,6 @@ class Principal(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """Return TYPE:NAME, the form in ACLs and super.users."""
         return f"{self.kind}:{self.name}"
 
 
@@ -20,7 +19,7 @@ ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 
 
 def parse_principal(text: str) -> Principal:
-    """Return the principal that a text of the form TYPE:NAME describes. Raises ValueError."""
+    """Parse a principal of the form TYPE:NAME. Raises ValueError."""
     kind, colon, name = text.strip().partition(":")
     if not (kind and colon and name):
         raise ValueError(f"{text!r} is not a principal: write TYPE:NAME, such as User:alice")
@@ -28,5 +27,5 @@ def parse_principal(text: str) -> Principal:
 
 
 def parse_principals(text: str) -> frozenset[Principal]:
-    """Return the principals of a list separated by semicolons, as in super.users. Raises ValueError."""
+    """Parse a semicolon-separated list of principals, as in super.users. Raises ValueError."""
     return frozenset(parse_principal(each) for each in text.split(";") if each.strip())

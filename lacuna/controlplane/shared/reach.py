@@ -1,9 +1,8 @@
-"""Checks whether a control plane can be reached at its address."""
+"""Tells the address of a control plane from the name of one that cannot be reached from other machines."""
 
 
 def is_address(leader: str) -> bool:
-    """Whether this is an address, rather than the name of a control plane that only its own machine can reach.
-
-    Such a name has spaces (`local_name`).
+    """Whether this is an address, rather than the name of a control plane that only its own machine can reach, which
+    contains spaces (`local_name`).
     """
     return bool(leader) and " " not in leader

@@ -1,8 +1,8 @@
-"""The rights that a command needs if ACLs apply, and whether a principal has them.
+"""The rights that commands require if ACLs apply, and whether a principal has them.
 
-Jobs are sessions that are not part of the cluster (`controlplane.rights`). Tools ask questions through an agent
-(`agent/apis/k19554_ask_control.py`), which applies the same rules to its clients. A rule for a single verb is next to
-that verb's row, unless the verb is one of `QUESTIONS`.
+Jobs are sessions that are not part of the cluster (`controlplane.rights`). Tools send queries through an agent
+(`agent/apis/k19554_ask_control.py`), which applies the same rules to its clients. A rule for a single verb is defined
+with that verb's row, unless the verb is one of `QUESTIONS`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,22 +21,20 @@ from lacuna.controlplane.v1.control_pb2 import Command, Failure, Reply
 
 
 class Names(Protocol):
-    """The names of topics by id: the state, or an agent's view of the cluster."""
+    """Topic names by id, from the state or an agent's view of the cluster."""
 
-    def topic_name(self, topic_id: bytes) -> str:
-        """Return the name of a topic, or "" if it does not exist."""
-        ...
+    def topic_name(self, topic_id: bytes) -> str: ...
 
 
 class Need(NamedTuple):
-    """One operation on a resource. Without a name, it applies to any resource of the type; "" is a hidden name."""
+    """One operation on a resource. A name of None stands for any resource of the type, and "" for a hidden name."""
 
     operations: tuple[Operation, ...]
     resource_type: ResourceType
     name: str | None
 
     def words(self) -> str:
-        """Describe the denied operation."""
+        """Return a description of the denied operation."""
         what = " or ".join(each.name for each in self.operations)
         kind = self.resource_type.name.lower().replace("_", " ")
         if self.name is None:
@@ -48,7 +46,7 @@ class Need(NamedTuple):
         return f"{what} {kind} {self.name}"
 
     def remedy(self, principal: str) -> str:
-        """Return the command that allows the operation."""
+        """Return the command with which an operator can allow the operation."""
         option = f"--{self.resource_type.name.lower().replace('_', '-')}"
         is_cluster = self.resource_type is ResourceType.CLUSTER
         named = "" if is_cluster else f" {quote(self.name or 'NAME')}"
@@ -56,35 +54,29 @@ class Need(NamedTuple):
         return f"lacuna acls add --allow-principal {quote(principal)} --operation {operation} {option}{named}"
 
 
-#: Returns the rights that a command needs. Messages differ between verbs, and each rule knows the messages of its
-#: verbs.
+#: Returns the rights that a command requires. Messages differ between verbs, and a rule knows those of its verbs.
 Rule = Callable[[Any, Any], Iterator[Need]]
 
 
 def on_topics(
     operation: Operation, partitions: Iterable[TopicPartition], names: Names
 ) -> Iterator[Need]:
-    """Yield needs on the topics of partitions."""
+    """Yield a need for each topic of some partitions."""
     return on_topic_ids(operation, (each.topic_id for each in partitions), names)
 
 
 def on_topic_ids(operation: Operation, topic_ids: Iterable[bytes], names: Names) -> Iterator[Need]:
-    """Yield needs on topics. For a topic that does not exist, no right is needed; the reply says that it does not
-    exist.
-    """
+    """Yield needs on topics, but not on ones that do not exist, since the reply says so."""
     for topic_id in dict.fromkeys(topic_ids):
         if name := names.topic_name(topic_id):
             yield Need((operation,), ResourceType.TOPIC, name)
 
 
 def of_partitions(operation: Operation) -> Rule:
-    """Return a rule for commands that name partitions."""
     return lambda command, state: on_topics(operation, command.partitions, state)
 
 
 def of_groups(operation: Operation) -> Rule:
-    """Return a rule for commands that name groups."""
-
     def needs(command: Any, _names: Names) -> Iterator[Need]:
         for group_id in command.group_ids:
             yield Need((operation,), ResourceType.GROUP, group_id)
@@ -93,32 +85,32 @@ def of_groups(operation: Operation) -> Rule:
 
 
 def of_transaction(command: Any, _names: Names) -> Iterator[Need]:
-    """Yield the needs of a command on one transaction."""
+    """Yield what a command on one transaction requires."""
     yield Need((Operation.WRITE,), ResourceType.TRANSACTIONAL_ID, command.transactional_id)
 
 
 def works_with_records(_command: Message, _names: Names) -> Iterator[Need]:
-    """Yield the needs of every job that reads or writes records, regardless of its topics."""
+    """Yield what any job that reads or writes records requires, whatever its topics."""
     yield Need((Operation.READ, Operation.WRITE, Operation.ALTER), ResourceType.TOPIC, None)
 
 
 def reads_all(_command: Message, _names: Names) -> Iterator[Need]:
-    """Yield READ on all topics, because an audit of the bucket would report objects of unknown topics as lost."""
+    """Yield READ on all topics, since an audit of the bucket would otherwise report objects of unknown topics as
+    lost.
+    """
     yield Need((Operation.READ,), ResourceType.TOPIC, WILDCARD)
 
 
 def describes_cluster(_command: Message, _names: Names) -> Iterator[Need]:
-    """Yield DESCRIBE on the cluster."""
     yield Need((Operation.DESCRIBE,), ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def nothing(_command: Message, _names: Names) -> Iterator[Need]:
-    """Yield no needs. This is the rule for lists, which omit what a job may not describe."""
+    """Yield nothing, as for lists, which omit what a job may not describe."""
     return iter(())
 
 
 def of_transactions(command: Any, _names: Names) -> Iterator[Need]:
-    """Yield DESCRIBE on each transactional id."""
     for transactional_id in command.transactional_ids:
         yield Need((Operation.DESCRIBE,), ResourceType.TRANSACTIONAL_ID, transactional_id)
 
@@ -136,7 +128,7 @@ def of_share_offsets(command: Any, names: Names) -> Iterator[Need]:
     yield from on_topics(Operation.DESCRIBE, command.partitions, names)
 
 
-#: The verbs of questions that tools ask through an agent. They change nothing, and concern only the resources for which
+#: The verbs of queries that tools send through an agent. They change nothing, and concern only the resources for which
 #: the rules yield needs.
 QUESTIONS: Final[Mapping[str, Rule]] = {
     "read_partitions": of_partitions(Operation.DESCRIBE),
@@ -157,7 +149,7 @@ QUESTIONS: Final[Mapping[str, Rule]] = {
 
 
 class PrincipalRights:
-    """The rights of one principal, by the ACLs at the time of the request. `rule_of` returns the rule of a verb."""
+    """The rights of one principal, by the ACLs at the time of each request. `rule_of` returns a verb's rule."""
 
     #: How messages refer to a principal that may not use a verb at all.
     kind = "jobs"
@@ -179,7 +171,7 @@ class PrincipalRights:
         self._rule_of = rule_of
 
     def failure(self, command: Command) -> Failure | None:
-        """Return why a command is rejected, or None if it is allowed."""
+        """Return the reason why a command is rejected, or None if it is allowed."""
         verb = str(command.WhichOneof("verb"))
         rule = self._rule_of(verb)
         if rule is None:
@@ -191,7 +183,7 @@ class PrincipalRights:
         return None
 
     def refusal(self, topic_id: bytes) -> str:
-        """Return why the partitions of a topic are not shown, or "" if they are."""
+        """Return why a topic's partitions are hidden, or "" if they are visible."""
         name = self._names.topic_name(topic_id)
         need = Need((Operation.READ,), ResourceType.TOPIC, name)
         if not name or self._may(need):
@@ -199,7 +191,7 @@ class PrincipalRights:
         return self._denied(need, "subscribe").message
 
     def answer(self, reply: Reply) -> Reply:
-        """Return the visible part of an answer."""
+        """Return the part of an answer that the principal may see."""
         keep = _SHOWN.get(str(reply.WhichOneof("result")))
         if keep is None or self._authorizer.is_super(self._principal):
             return reply
@@ -209,13 +201,11 @@ class PrincipalRights:
         return told
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Return whether the principal may perform an operation, without logging."""
+        """Return whether the principal may perform an operation, without logging a denial."""
         return self._authorizer.allows(self._principal, self._host, operation, resource_type, name)
 
     def may_see(self, topic_id: bytes) -> bool:
-        """Return whether the principal may know of a topic. A deleted topic has no name that the principal could
-        learn.
-        """
+        """Return whether the principal may know of a topic. A deleted topic no longer has a name to hide."""
         name = self._names.topic_name(topic_id)
         return not name or self.sees(name)
 
@@ -223,7 +213,6 @@ class PrincipalRights:
         return topic is None or topic == WILDCARD or self.sees(topic)
 
     def sees(self, topic: str) -> bool:
-        """Return whether the principal may know of the topic with this name."""
         return self.may(Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
     def _may(self, need: Need) -> bool:
@@ -241,8 +230,8 @@ class PrincipalRights:
             self._principal, self._host, need.operations[0], kind, need.name or WILDCARD, api
         )
         who = str(self._principal)
-        # Commands identify topics by their ids, which the objects in the bucket contain as well. Only a job that may
-        # describe the topic gets its name.
+        # Commands identify topics by id, which the objects in the bucket contain too, so the name is shown only to jobs
+        # that may describe the topic.
         shown = (
             need
             if kind is not ResourceType.TOPIC or self._knows(need.name)
@@ -297,9 +286,9 @@ def _shown_descriptions(rights: PrincipalRights, reply: Reply) -> None:
 
 
 def _shown_members(rights: PrincipalRights, reply: Reply) -> None:
-    """Omit the members of a group if one of them has a topic that may not be described, as Kafka does (KIP-848).
+    """As in Kafka (KIP-848), omit all members of a group if any of them has a topic that may not be described.
 
-    Only topics in assignments and targets matter, not topics that a member only subscribes to.
+    Only topics in assignments and targets count, not those that a member merely subscribes to.
     """
     for group in reply.consumer_groups_described.groups:
         has_hidden = not all(

@@ -1,7 +1,7 @@
-"""Security settings of a whole cluster: users, ACLs, quotas, delegation tokens, and the configs of all brokers.
+"""A cluster's security settings: users, ACLs, quotas, delegation tokens, and the configs of all brokers.
 
-The control plane holds them, and each agent has a copy. Both are `Security` objects that apply the same changes in the
-same order.
+The control plane and each agent keep them as a `Security` object, to which they apply the same changes in the same
+order.
 """
 
 from collections import Counter, deque
@@ -19,18 +19,18 @@ from lacuna.controlplane.v1.security_pb2 import (
     SecurityChanges,
 )
 
-#: Bounds on a cluster's security settings. A change that would exceed them is rejected.
+#: Limits on a cluster's security settings. A change that would exceed them is rejected.
 MOST_CREDENTIALS: Final = 100_000
 MOST_ACLS: Final = 100_000
 MOST_QUOTAS: Final = 100_000
 MOST_TOKENS: Final = 10_000
-#: Prevents one user from using up all tokens.
+#: Keeps one user from using up all tokens.
 MOST_TOKENS_OF_ONE: Final = 1_000
 _MOST_NEWS: Final = 1024
 
 
 class AclEntry(NamedTuple):
-    """An ACL, as a value; the numbers are those of Kafka's protocol."""
+    """An ACL as a value, with the numbers of Kafka's protocol."""
 
     resource_type: int
     resource_name: str
@@ -42,7 +42,6 @@ class AclEntry(NamedTuple):
 
     @classmethod
     def of(cls, message: Acl) -> "AclEntry":
-        """Return the ACL in a message."""
         return cls(
             message.resource_type,
             message.resource_name,
@@ -54,7 +53,6 @@ class AclEntry(NamedTuple):
         )
 
     def message(self) -> Acl:
-        """Return the ACL as a message."""
         return Acl(**self._asdict())
 
 
@@ -63,7 +61,7 @@ Entity = tuple[tuple[str, str | None], ...]
 
 
 class Security:
-    """The settings made by operators. `version` grows with each change, for values derived from them."""
+    """The settings made by operators. `version` grows with each change, for caches of values derived from them."""
 
     __slots__ = (
         "acl_news",
@@ -78,9 +76,9 @@ class Security:
 
     def __init__(self) -> None:
         self.version = 0
-        #: Grows by one with each ACL that is added or removed, and when all are dropped.
+        #: Increases by one with each ACL that is added or removed, and when all are dropped.
         self.acls_version = 0
-        #: The last ACLs that were added (True) or removed; empty after all were dropped.
+        #: The latest ACLs added (True) or removed (False). Empty after all have been dropped.
         self.acl_news: deque[tuple[AclEntry, bool]] = deque(maxlen=_MOST_NEWS)
         #: by (user, mechanism)
         self.credentials: dict[tuple[str, int], ScramCredential] = {}
@@ -95,7 +93,6 @@ class Security:
         return bool(self.credentials or self.acls or self.quotas or self.tokens or self.configs)
 
     def clear(self) -> None:
-        """Drop everything."""
         for kept in (self.credentials, self.acls, self.quotas, self.tokens, self.configs):
             kept.clear()
         self.version += 1
@@ -103,7 +100,7 @@ class Security:
         self.acl_news.clear()
 
     def apply(self, changes: SecurityChanges) -> None:
-        """Apply changes. Removed items need not exist."""
+        """Apply changes. Items to be removed need not exist."""
         self.version += 1
         for credential in changes.credentials:
             key = credential.user, credential.mechanism
@@ -150,9 +147,9 @@ class Security:
         return values
 
     def news(self, changes: SecurityChanges) -> SecurityChanges:
-        """Return the changes that have an effect.
+        """Return those changes that have an effect.
 
-        A token that is both removed and added replaces the existing one, and is ignored if there is no existing one.
+        A token that is both removed and added replaces an existing one, and is otherwise ignored.
         """
         removed = set(changes.removed_token_ids)
         added = {each.token_id for each in changes.tokens}
@@ -200,7 +197,7 @@ class Security:
             yield Quota(entity=parts, set=values)
 
     def excess(self, changes: SecurityChanges) -> str:
-        """Return why the changes would exceed a cluster's bounds, or "" if they would not."""
+        """Return why the changes would exceed a cluster's limits, or "" if they would not."""
         credentials = {(e.user, e.mechanism) for e in changes.credentials if e.stored_key}
         acls = {AclEntry.of(each) for each in changes.added_acls}
         quotas = {entity_of(each) for each in changes.quotas if self._quota_after(each)}
@@ -234,5 +231,4 @@ class Security:
 
 
 def entity_of(quota: Quota | QuotaUse) -> Entity:
-    """Return the entity that a quota applies to."""
     return tuple((part.type, part.name if part.HasField("name") else None) for part in quota.entity)

@@ -1,9 +1,9 @@
-"""Topic configs: all of Kafka 4.4's, with types, defaults and Kafka's checks (docs/adr/0005).
+"""Topic configs: all those of Kafka 4.4, with types, defaults and Kafka's checks (docs/adr/0005).
 
-Most have the effect that Kafka documents. Some only tune a broker's files, which do not exist in Lacuna. They are
-accepted and shown but have no effect, since their guarantees to clients hold with any value. A value whose guarantee
-could not be met is rejected, as is an unknown name. Both the control plane (CreateTopics, AlterConfigs) and the agents
-(DescribeConfigs) use this table.
+Most have the effect that Kafka documents. Some only tune a broker's files, which Lacuna does not have. These are
+accepted and displayed without effect, since what they guarantee to clients holds with any value. A value whose
+guarantee could not be met is rejected, as is an unknown name. The control plane (CreateTopics, AlterConfigs) and the
+agents (DescribeConfigs) share this table.
 """
 
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ from lacuna.controlplane.shared.config_values import (
 
 
 class InvalidConfig(ValueError):
-    """A config that cannot be set to this value. The message is for the client."""
+    """A config cannot have this value. The message is for the client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """One config. `check` returns a value as it is stored, or raises ValueError."""
+    """One config. `check` returns a value as stored, or raises ValueError."""
 
     name: str
     type: ConfigType
@@ -92,8 +92,8 @@ def _throttled(name: str) -> TopicConfig:
 def _not_tiered(value: str) -> str:
     if boolean(value) == "true":
         raise ValueError(
-            "Tiered Storage functionality is disabled: all records are in the object store "
-            "from the start. Leave it out"
+            "Tiered Storage functionality is disabled: all records are in the object "
+            "store from the start. Omit this config"
         )
     return "false"
 
@@ -101,7 +101,7 @@ def _not_tiered(value: str) -> str:
 #: The config of a topic that mirrors one of another cluster (controlplane/verbs/importing.py).
 MIRROR_SOURCE: Final = "mirror.source"
 DEAD_LETTERS: Final = "errors.deadletterqueue.group.enable"
-# Kafka's limit. Without a limit, appending could make a list grow forever.
+# Kafka's limit. Without one, appending could make a list grow forever.
 _LONGEST_VALUE: Final = 32_767
 _SMALLEST_SEGMENT: Final = 1 << 20  # Kafka 4's, KIP-1030
 _LARGEST_RECORD: Final = 2**31 - 9  # the largest array of Java
@@ -131,7 +131,7 @@ _CONFIGS: Final = (
         type=ConfigType.STRING,
         default="producer",
         documentation="producer: batches keep the codec that their producer chose. Otherwise an agent "
-        "recompresses every batch that has another codec.",
+        "recompresses every batch with a different codec.",
         check=one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
     _int(
@@ -179,7 +179,7 @@ _CONFIGS: Final = (
         "max.decompressed.message.bytes",
         _LARGEST_RECORD,
         1,
-        "The largest record that a compressed batch may have, in bytes after decompression.",
+        "The largest record that a compressed batch may contain, in bytes after decompression.",
         _LARGEST_RECORD,
     ),
     _int(
@@ -300,7 +300,7 @@ def check_all(configs: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_together(configs: Mapping[str, str]) -> None:
-    """Raise InvalidConfig if values that are each allowed contradict each other."""
+    """Raise InvalidConfig if values that are allowed individually contradict each other."""
     least = int(effective(configs, "min.compaction.lag.ms"))
     most = int(effective(configs, "max.compaction.lag.ms"))
     if least > most:
@@ -311,14 +311,13 @@ def check_together(configs: Mapping[str, str]) -> None:
 
 
 def effective(configs: Mapping[str, str], name: str) -> str:
-    """Return the value in effect: the configured one, or the default. Raises KeyError for an unknown name."""
+    """Return the configured value or, if there is none, the default. Raises KeyError for an unknown name."""
     return configs.get(name, TOPIC_CONFIGS[name].default)
 
 
 def stored_compression(configs: Mapping[str, str]) -> tuple[str, int | None] | None:
-    """Return the codec of stored batches, under Kafka's name, and its level, or None for the default level.
-
-    Return None if batches keep the codec of their producer.
+    """Return Kafka's name for the codec of stored batches, and its level, or None for the default level. Return None if
+    batches keep their producer's codec.
     """
     codec = effective(configs, "compression.type")
     if codec == "producer":
@@ -330,19 +329,19 @@ def stored_compression(configs: Mapping[str, str]) -> tuple[str, int | None] | N
 
 
 def is_deleted_by_retention(configs: Mapping[str, str]) -> bool:
-    """Whether retention.ms and retention.bytes apply: cleanup.policy must include "delete"."""
+    """Whether retention.ms and retention.bytes apply, since cleanup.policy includes "delete"."""
     return "delete" in items_of(effective(configs, "cleanup.policy"))
 
 
 def is_compacted(configs: Mapping[str, str]) -> bool:
-    """Whether a newer record of a key supersedes older ones: cleanup.policy includes "compact"."""
+    """Whether newer records supersede older ones with the same key, since cleanup.policy includes "compact"."""
     return "compact" in items_of(effective(configs, "cleanup.policy"))
 
 
 def alter(configs: Mapping[str, str], name: str, operation: int, value: str) -> dict[str, str]:
     """Return the configs after one change, with `operation` as in IncrementalAlterConfigs. Raises InvalidConfig.
 
-    Call `check_together` after the last change to find contradictions.
+    After the last change, call `check_together` to detect contradictions.
     """
     changed = dict(configs)
     if operation == SET:

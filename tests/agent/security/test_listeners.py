@@ -74,7 +74,7 @@ def test_listeners(
         ),
         ("SSL://0.0.0.0:1", None, "", "give an address that they can use with --advertise"),
         ("://127.0.0.1:1", None, "", "is not a listener"),
-        ("SSL://127.0.0.1", None, "", "is not an address: write HOST:PORT"),
+        ("SSL://127.0.0.1", None, "", "is not an address: use HOST:PORT"),
     ],
 )
 def test_listeners_that_cannot_work(

@@ -594,8 +594,12 @@ async def test_an_opening_of_a_contender_that_was_late(
 @pytest.mark.parametrize(
     ("fields", "error", "message"),
     [
-        ({"format": "theirs"}, JournalForeign, "not the manifest of a Lacuna.*give another bucket"),
-        ({"format_version": 2}, JournalOfAnotherVersion, "the journal's format is 2 and this ver"),
+        (
+            {"format": "theirs"},
+            JournalForeign,
+            "not the manifest of a Lacuna.*give a different bucket",
+        ),
+        ({"format_version": 2}, JournalOfAnotherVersion, "the journal's format is 2, but this ver"),
         ({"epoch": "1"}, JournalCorrupt, "journal/manifest is damaged"),
         ({"last": [1]}, JournalCorrupt, "journal/manifest is damaged"),
         ({"address": 1}, JournalCorrupt, "journal/manifest is damaged"),

@@ -293,7 +293,7 @@ async def test_what_an_interrupted_copy_leaves_is_led_by_nobody_and_begun_anew(
             await copy_journal(source.source(), Steps(place.target(), kill_at))
     for journal in (place.journal(), place.patient()):
         with pytest.raises(
-            JournalUnfinished, match=r"not finished: run `lacuna controlplane copy`"
+            JournalUnfinished, match=r"unfinished copy of a journal: run `lacuna controlplane copy`"
         ):
             await journal.open(None)
     if place.path:
@@ -330,7 +330,7 @@ async def test_of_two_copies_to_one_place_one_is_finished(
     if kind == "sqlite":
         await copying
     else:
-        with pytest.raises(JournalInUse, match=r"another copy to .* is under way"):
+        with pytest.raises(JournalInUse, match=r"another copy to .* is in progress"):
             await copying
     assert (await replayed(place.journal())).position == 22
 
@@ -378,7 +378,9 @@ async def test_snapshots_of_a_newer_journal_are_not_taken_for_the_copys(
 @pytest.mark.parametrize("name", [".snapshots", ".acknowledged"])
 async def test_a_file_beside_a_lost_journal_is_not_copied_over(tmp_path: Path, name: str) -> None:
     (tmp_path / f"journal.db{name}").touch()
-    with pytest.raises(JournalForeign, match=rf"{name} belongs to another journal: move it away"):
+    with pytest.raises(
+        JournalForeign, match=rf"{name} belongs to a different journal: move it elsewhere"
+    ):
         async with SqliteTarget(str(tmp_path / "journal.db")):
             raise AssertionError
 

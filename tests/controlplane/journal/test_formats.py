@@ -84,7 +84,7 @@ async def test_a_journal_that_a_later_version_leads_is_refused(
         await replayed(old.journal())
     with pytest.raises(
         JournalOfAnotherVersion,
-        match="format is 2 and this version reads up to 1: install the version that wrote it, or restore",
+        match="format is 2, but this version reads only up to 1: install the version that wrote it, or restore",
     ):
         await old.journal().open(None)
 
@@ -100,7 +100,9 @@ async def test_a_standby_refuses_a_later_version_that_takes_over(
     with monkeypatch.context() as patched:
         raise_formats(patched)
         await old.journal().open(None)
-    with pytest.raises(JournalOfAnotherVersion, match=r"format is \d and this version reads up to"):
+    with pytest.raises(
+        JournalOfAnotherVersion, match=r"format is \d, but this version reads only up to"
+    ):
         await reader.leader()
     await reader.close()
 
@@ -158,7 +160,7 @@ def test_an_address_names_one_kind(address: str, kind: JournalKind) -> None:
 def test_an_error_says_how_addresses_are_written() -> None:
     with pytest.raises(UserError) as refused:
         kind_of("data")
-    assert str(refused.value) == f"'data' is not a journal: write {forms()}"
+    assert str(refused.value) == f"'data' is not a journal: use {forms()}"
     assert all(each.form in forms() for each in JOURNAL_KINDS)
     assert forms((POSTGRESQL, SQLITE)) == f"{POSTGRESQL.form} or {SQLITE.form} ({SQLITE.about})"
 

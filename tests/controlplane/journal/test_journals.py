@@ -198,7 +198,7 @@ async def test_one_append_at_a_time(request: pytest.FixtureRequest, kind: str) -
         with pytest.raises(JournalInUse, match="already open"):
             await journal.open(None)
         first = journal.append([b"a"], token)
-        with pytest.raises(JournalError, match="an append is already under way"):
+        with pytest.raises(JournalError, match="an append is already in progress"):
             journal.append([b"b"], token)
         assert await first == 1
         # Beside a renewal.

@@ -567,7 +567,9 @@ async def test_a_strangers_schema_is_refused_and_left_alone(
 ) -> None:
     await admin.execute("CREATE SCHEMA lacuna")
     await admin.execute(f"CREATE TABLE lacuna.{table} (a integer)")
-    with pytest.raises(JournalForeign, match=f"has a table {table} and is not a Lacuna journal"):
+    with pytest.raises(
+        JournalForeign, match=f"contains a table {table}, so it is not a Lacuna journal"
+    ):
         await journal_of(database).open(None)
     assert await admin.fetchval("SELECT to_regclass('lacuna.journal')") is None
 
@@ -597,7 +599,7 @@ async def test_a_later_format_is_refused_before_anything_else_is_read(
     await admin.execute("ALTER TABLE lacuna.journal DROP cluster_id")
     before = await admin.fetchval("SELECT epoch FROM lacuna.leader")
     expected = (
-        r"^postgresql://lacuna@/\w+: its format is 99 and this version reads up to 1: install"
+        r"^postgresql://lacuna@/\w+: its format is 99, but this version reads only up to 1: install"
     )
     with pytest.raises(JournalOfAnotherVersion, match=expected):
         await journal_of(database).open(None)

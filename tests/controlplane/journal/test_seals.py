@@ -238,7 +238,7 @@ async def test_a_standby_reads_anew_what_took_the_place_of_what_it_had_read(
     assert node._replica is standby
     await kept.lose(common)
     await kept.append(new.journal[common:])
-    with pytest.raises(JournalReplaced, match="is not the one that was read"):
+    with pytest.raises(JournalReplaced, match=r"is no longer the (append|one) that was read"):
         await kept.runtime(stale(standby)).start(new.state.cluster_id)
     if more or kept.url:
         await node._catch_up(reader)
@@ -259,7 +259,8 @@ async def test_a_snapshot_of_what_was_lost_is_not_used(
     assert same(await kept.followed(), histories.cluster.state)
     [message] = [each.message for each in caplog.records]
     assert (
-        f"the snapshot at position {second} is not used, because the journal has another" in message
+        f"the snapshot at position {second} is not used, because the journal has a different"
+        in message
     )
     assert same(await kept.led(), histories.cluster.state)
     third = await kept.snapshot(monkeypatch)
@@ -292,7 +293,7 @@ async def test_a_standby_that_has_only_loaded_a_snapshot_notices_that_it_was_rep
     assert node._replica is loaded
     await kept.lose(first)
     await kept.append(histories.now)
-    with pytest.raises(JournalReplaced, match="is not the one that was read"):
+    with pytest.raises(JournalReplaced, match=r"is no longer the (append|one) that was read"):
         await stale(loaded).catch_up(reader)
     await node._catch_up(reader)
     assert same(node._replica.state, histories.cluster.state)
@@ -306,7 +307,7 @@ async def test_a_snapshot_that_is_ahead_of_the_journal_is_refused(
     """Both a standby and a leader reject it. `--accept-loss` continues with it."""
     histories = Histories()
     _, second = await set_back(kept, histories, monkeypatch)
-    message = f"snapshot at position {second} covers more than the journal has.*--accept-loss"
+    message = f"snapshot at position {second} covers more than the journal contains.*--accept-loss"
     for start in (kept.followed, kept.led):
         with pytest.raises(JournalLoss, match=message):
             await start()

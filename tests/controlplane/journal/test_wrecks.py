@@ -229,7 +229,7 @@ async def test_what_somebody_has_taken_over_is_left_alone(place: Place) -> None:
 async def test_a_leader_is_not_taken_over(place: Place) -> None:
     async with led(place.journal()) as (journal, token):
         renewer = journal.renewer(token)  # type: ignore[attr-defined]
-        with pytest.raises(JournalInUse, match="uses this journal: stop it"):
+        with pytest.raises(JournalInUse, match="is using this journal: stop it"):
             async with renewing(renewer, LEASE, place.clock):
                 await accepted(place)
         assert await journal.append([RECORD], token) == 23

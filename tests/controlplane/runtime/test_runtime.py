@@ -385,7 +385,7 @@ async def test_too_much_that_waits_for_the_disk_holds_commands_back() -> None:
     await iterations()
     assert rig.high_watermark(topic_id) == 2
     waiting = asyncio.ensure_future(rig.runtime.room())
-    with pytest.raises(ControlPlaneUnavailable, match="3 commands are waiting"):
+    with pytest.raises(ControlPlaneUnavailable, match="3 commands are already waiting"):
         await client.call(heartbeat())
     assert not waiting.done()
     rig.let_go()

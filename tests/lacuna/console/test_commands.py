@@ -48,7 +48,7 @@ def test_names_of_hosts() -> None:
 
 
 def test_what_is_refused(refused: Refusal) -> None:
-    assert "is not an address: write HOST:PORT" in refused("up", "--console", "nowhere")
+    assert "is not an address: use HOST:PORT" in refused("up", "--console", "nowhere")
     assert "no cluster is running on" in refused("console", "--data", "nowhere")
 
 

@@ -88,5 +88,5 @@ def test_an_exporter_that_does_not_exist(refused: Refusal, tmp_path: Path) -> No
     )
     assert (
         said
-        == "OTEL_TRACES_EXPORTER=zipkin is not an exporter of traces: set it to otlp, console or none"
+        == "OTEL_TRACES_EXPORTER=zipkin is not a trace exporter: set it to otlp, console or none"
     )

@@ -81,7 +81,7 @@ WRONG = [
     ("isolation=dirty", "choose one of read_committed, read_uncommitted"),
     ("metadata=elsewhere", "choose one of control, bucket"),
     ("view=holes", "choose one of records, plan"),
-    ("asOf=yesterday", "option asOf=yesterday: write a time such as 2026-"),
+    ("asOf=yesterday", "option asOf=yesterday: use a time such as 2026-"),
     ("asOf=2999-01-01", "option asOf=2999-01-01: that time is in the future"),
     ("subscribed=b", "option subscribed: there is no such option; the options are"),
     ("topic=b", "option topic: it is for writing: to read, use subscribe=TOPIC"),

@@ -1,5 +1,5 @@
-"""The kinds of journals, one row each. Commands, messages and the snapshot process use only the rows, even to open a
-shared journal and its bucket in a process other than the leader.
+"""The kinds of journals, one row each. Commands, messages and the snapshot process know journals only through the rows,
+with which they can also open a shared journal and its bucket without leading it.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ SHARED_KINDS: Final = tuple(each for each in KINDS if isinstance(each, SharedKin
 
 
 def forms(kinds: tuple[JournalKind, ...] = KINDS) -> str:
-    """Return the forms of the addresses of these kinds, for help and messages."""
+    """Return the address formats of these kinds, for help and messages."""
     *most, last = (f"{each.form} ({each.about})" if each.about else each.form for each in kinds)
     return f"{', '.join(most)}{',' * (len(most) > 1)} or {last}"
 
@@ -32,7 +32,7 @@ def kind_of(address: str) -> JournalKind:
     for each in KINDS:
         if each.is_named(address):
             return each
-    raise UserError(f"{address!r} is not a journal: write {forms()}")
+    raise UserError(f"{address!r} is not a journal: use {forms()}")
 
 
 def shared_kind_of(address: str) -> SharedKind:
@@ -41,16 +41,15 @@ def shared_kind_of(address: str) -> SharedKind:
         if each.is_named(address):
             return each
     raise UserError(
-        f"{address!r} is not a journal that several control planes can share: write {forms(SHARED_KINDS)}, or leave "
-        "--journal out for an SQLite file in the data folder"
+        f"{address!r} is not a journal that several control planes can share: use {forms(SHARED_KINDS)}, or omit "
+        "--journal for an SQLite file in the data folder"
     )
 
 
 @contextmanager
 def opened_reader(place: Place) -> Iterator[tuple[JournalReader, SnapshotStore]]:
-    """Run the body with a reader of the journal, and the store of its snapshots.
-
-    Raises JournalError and StoreMisconfiguredError.
+    """Run the body with a reader of the journal, and the store of its snapshots. Raises JournalError and
+    StoreMisconfiguredError.
     """
     with opened_store(place) as store:
         setup = Setup(place=place, store=store, lease=0.0, new_cluster_id=str)
@@ -59,9 +58,8 @@ def opened_reader(place: Place) -> Iterator[tuple[JournalReader, SnapshotStore]]
 
 @contextmanager
 def opened_store(place: Place) -> Iterator[ConditionalStore | None]:
-    """Run the body with the place's bucket, or None if it has none, since a folder cannot hold snapshots.
-
-    Raises StoreMisconfiguredError.
+    """Run the body with the place's bucket, or None if there is none, since a folder cannot hold snapshots. Raises
+    StoreMisconfiguredError.
     """
     kind = kind_of(place.url)
     has_snapshots = isinstance(kind, SharedKind) and holds_journals(place.store_url)

@@ -1,6 +1,5 @@
-"""The description of a kind of journal.
-
-The functions of a row import the journals' modules, which are slow to import.
+"""Describes a kind of journal. The functions of a row import the journals' modules only when called, since that is
+slow.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """The arguments that open a journal at `place`.
+    """What it takes to open a journal at `place`.
 
-    `store` is the place's bucket, if it has one. `lease` is a leader's lease in seconds, and `address` is the address
-    at which agents reach this control plane. A new journal calls `new_cluster_id`.
+    `store` is the place's bucket, if any. `lease` is the length of a leader's lease in seconds, and `address` is where
+    agents reach this control plane. `new_cluster_id` is called for a new journal.
     """
 
     place: Place
@@ -39,10 +38,10 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalKind:
-    """A kind of journal. An operator identifies a journal by an address.
+    """A kind of journal, recognized by the form of a journal's address.
 
-    - `form` is how an address is written, and `about` is what help and messages add to it.
-    - `is_in_bucket` is true if the whole journal is in the cluster's bucket, and not only its snapshots.
+    - `form` describes the address, and `about` is an addition for help and messages.
+    - `is_in_bucket` is true if the whole journal, and not only its snapshots, is in the cluster's bucket.
     - `is_named` returns whether an address is of this kind.
     - `source` returns a journal to be copied, and `target` a place to copy a journal to. They raise UserError.
     """
@@ -60,8 +59,8 @@ class SharedKind(JournalKind):
     """A kind of journal that several control planes can share.
 
     - `shown` returns the location of a journal without a password.
-    - `journal` returns an unopened journal, and `reader` one that another process reads, with its snapshots.
-    - `wreck` returns a journal that can continue without its lost part.
+    - `journal` returns an unopened journal; `reader` returns a reader and the store of the snapshots.
+    - `wreck` returns a damaged journal that can be continued without its lost part.
     """
 
     shown: Callable[[Place], str]
@@ -73,7 +72,7 @@ class SharedKind(JournalKind):
 def leased(
     journal: Callable[[Setup], SharedJournal],
 ) -> Callable[[Setup], AbstractAsyncContextManager[Source]]:
-    """Return the `source` of a shared kind, which opens its `journal`."""
+    """Return the `source` of a shared kind of journal, which opens the result of `journal`."""
 
     def source(setup: Setup) -> AbstractAsyncContextManager[Source]:
         from lacuna.controlplane.journal.moving.source import leased_source

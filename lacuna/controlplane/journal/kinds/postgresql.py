@@ -1,6 +1,4 @@
-"""A journal in a PostgreSQL database. This kind needs the extra `postgresql`. Snapshots are in the bucket, if there is
-one.
-"""
+"""A journal in PostgreSQL, which needs the `postgresql` extra. Its snapshots are in the bucket, if there is one."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ _needing_extra = partial(needing_extra, "a journal in PostgreSQL", "postgresql")
 
 
 def snapshots_at(place: Place, store: ConditionalStore | None) -> SnapshotStore:
-    """Return the snapshots of the journal at `place`; `store` is its bucket, if it has one."""
+    """Return the snapshots of the journal at `place`; `store` is its bucket, if any."""
     from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
     from lacuna.controlplane.journal.postgresql_snapshots import MovedSnapshots, PostgresqlSnapshots
 
@@ -51,7 +49,7 @@ def _journal(setup: Setup) -> SharedJournal:
         setup.new_cluster_id,
         address=setup.address,
         lease=setup.lease,
-        # A leader that waits longer than a lease for an append has lost its leadership by then.
+        # A leader that waits for an append longer than a lease has lost its leadership by then.
         answer_timeout=setup.lease,
         snapshots=snapshots_at(setup.place, setup.store),
         place=setup.place,

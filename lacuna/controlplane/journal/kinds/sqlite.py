@@ -25,7 +25,7 @@ def _source(setup: Setup) -> AbstractAsyncContextManager[Source]:
 
     path = _path(setup.place.url)
     if not os.path.exists(path):
-        raise UserError(f"{path} has no journal, so nothing was changed: check the path")
+        raise UserError(f"{path} contains no journal, so nothing was changed: check the path")
     return locked_source(SqliteJournal(path, setup.new_cluster_id))
 
 
@@ -40,7 +40,7 @@ def _path(address: str) -> str:
     path = address.removeprefix(_SCHEME)
     if not path:
         raise UserError(
-            "sqlite: names no file: write sqlite:PATH with the path of a data folder or a file"
+            "sqlite: lacks a path: use sqlite:PATH with the path of a data folder or a file"
         )
     return os.path.join(path, JOURNAL_NAME) if os.path.isdir(path) else path
 

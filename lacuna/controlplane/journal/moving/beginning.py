@@ -1,4 +1,4 @@
-"""The beginning of a journal that continues another one."""
+"""The beginning of a journal that continues an earlier one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from lacuna.controlplane.journal.journal import HotSegment, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The first content of a journal: a snapshot, and no records after it.
+    """The initial contents of a journal: a snapshot without subsequent records.
 
-    Its leaders have epochs greater than `epoch`, the last one of the other journal. Its records have positions greater
-    than the snapshot's.
+    Its leaders' epochs will exceed `epoch`, the last one of the earlier journal, and its records' positions that of the
+    snapshot.
     """
 
     cluster_id: str
@@ -21,11 +21,11 @@ class Beginning:
 
 
 class Target(Protocol):
-    """A place where a journal will begin. Use it as a context manager, and call `write` and then `finish` once.
+    """A place where a journal is to begin. Use it as a context manager, and call `write` and then `finish` once.
 
-    On entry, it makes sure that the place is empty, except for an interrupted copy. It raises JournalInUse if another
-    copy to this place is under way, and other JournalErrors. Until `finish`, every control plane rejects the contents,
-    and another copy starts from the beginning.
+    On entry, it makes sure that the place is empty, apart from an interrupted copy, and raises JournalInUse if another
+    copy to this place is in progress, and other JournalErrors. Until `finish`, control planes reject the contents, and
+    another copy starts afresh.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Target(Protocol):
         ...
 
     async def read_back(self) -> Beginning:
-        """Read the contents as a control plane would. Raises JournalError if they differ from what was written."""
+        """Return what a control plane would read. Raises JournalError if that differs from what was written."""
         ...
 
     async def finish(self) -> None:
@@ -53,7 +53,7 @@ class Target(Protocol):
 
 
 def occupied(name: str, cluster_id: str, remedy: str) -> str:
-    """Return the error for a place that already has a journal."""
+    """Return the error message for a place that already contains a journal."""
     return (
         f"{name} already holds the journal of cluster {cluster_id}, which a copy does not "
         f"overwrite: {remedy}"

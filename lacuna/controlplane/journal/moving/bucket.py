@@ -1,8 +1,8 @@
 """A journal in the bucket that begins with a snapshot.
 
-The manifest comes first, in a format that every version rejects, and is replaced at the end; both writes are
-conditional. The journal's first append is an opening. The others have no records, and contain the hot segments. The
-next leader's opening has the number after them.
+The manifest is written first, in a format that every version rejects, and is replaced at the end; both writes are
+conditional. The first append is an opening. Further appends contain hot segments but no records, and the next leader's
+opening follows them.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ _ANSWER_SECONDS: Final = 10.0
 
 
 class BucketTarget:
-    """The bucket of `store`, which messages call `name`. The caller closes the store."""
+    """The bucket of `store`, called `name` in messages. The caller closes the store."""
 
     def __init__(self, store: ConditionalStore, name: str) -> None:
         self.name = name
@@ -58,12 +58,10 @@ class BucketTarget:
         """Do nothing, since nothing is held."""
 
     async def _unfinished(self) -> VersionedObject | None:
-        """Return the manifest that an earlier copy has left behind. Raises JournalForeign if there is a journal
-        here.
-        """
+        """Return the manifest that an interrupted copy has left behind. Raises JournalForeign if there is a journal."""
         found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
         remedy = (
-            f"give another bucket or prefix, or move {JOURNAL_MANIFEST_KEY} and all objects under "
+            f"give a different bucket or prefix, or move {JOURNAL_MANIFEST_KEY} and all objects under "
             f"{JOURNAL_APPENDS_PREFIX} away"
         )
         if found is None:
@@ -79,7 +77,6 @@ class BucketTarget:
         raise JournalForeign(occupied(self.name, manifest.cluster_id, remedy))
 
     async def write(self, beginning: Beginning) -> None:
-        """Write the manifest, the snapshot and an opening."""
         await self._snapshots.check(beginning.cluster_id)
         await self._claim(beginning)
         await self._snapshots.store(beginning.snapshot, beginning.cluster_id)
@@ -113,9 +110,7 @@ class BucketTarget:
             pass
 
     async def _delete_appends(self) -> bool:
-        """Delete all appends, and return whether there were any. If so, an earlier copy may have created another one
-        after the listing.
-        """
+        """Delete all appends, and return whether there were any, since an earlier copy may still be creating more."""
         found = False
         async for left in Appends(self._bucket).pages(0):
             found = True
@@ -123,7 +118,7 @@ class BucketTarget:
         return found
 
     async def add_hot(self, hot: Sequence[HotSegment]) -> None:
-        """Create an append without records after the last one."""
+        """Create an append without records after the last one, to hold the segments."""
         epoch = self._manifest.epoch
         mark, data = encode_append(self._manifest.last, epoch, random_id(), (), hot)
         if not await self._bucket.create(journal_append_key(mark.number), data):
@@ -131,17 +126,16 @@ class BucketTarget:
         self._manifest = replace(self._manifest, last=mark)
 
     async def read_back(self) -> Beginning:
-        """Read the opening and the newest snapshot."""
         snapshot = await self._snapshots.load(self._manifest.cluster_id)
         header = await Appends(self._bucket).header_of(self._manifest.last.number)
         if header is None or header.mark != self._manifest.last or snapshot is None:
-            raise JournalCorrupt(f"{self.name} does not hold what was written: copy again")
+            raise JournalCorrupt(f"{self.name} does not contain what was written: copy again")
         if snapshot.position != header.mark.position:
             raise JournalForeign(
                 f"{self.name} has a snapshot at position {snapshot.position} under "
                 f"journal/snapshots/, but the copied journal ends at {header.mark.position}. "
-                "Check that it is the newest journal of the cluster. If so, move the objects "
-                "under journal/snapshots/ away, and copy again"
+                "Check that the copied journal is the cluster's newest one. "
+                "If so, move the objects under journal/snapshots/ elsewhere, and copy again"
             )
         return Beginning(self._manifest.cluster_id, header.epoch, snapshot)
 
@@ -149,12 +143,12 @@ class BucketTarget:
         """Replace the manifest with one that control planes accept."""
         data = encode_manifest(replace(self._manifest, changes=2))
         if await self._bucket.replace(JOURNAL_MANIFEST_KEY, data, self._etag) is None:
-            # Possibly an earlier attempt whose answer was lost, since no other writer writes these bytes.
+            # It may be an earlier attempt whose answer was lost, since no other writer writes these bytes.
             found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
             if found is None or found.data != data:
                 raise self._in_use()
 
     def _in_use(self) -> JournalInUse:
         return JournalInUse(
-            f"another copy to {self.name} is under way: let one of them finish first"
+            f"another copy to {self.name} is in progress: let one of them finish first"
         )

@@ -1,8 +1,8 @@
-"""A journal in the bucket that lost objects, or lacks records, for example after a restore to an earlier time.
+"""A journal in the bucket that has lost objects or lacks records, for example after a restore to an earlier time.
 
-Its appends stay in place. The journal continues after the last of them, and the manifest allows the deletion of
-everything before that. So the restart takes effect with one conditional PUT, and an earlier leader that wakes up finds
-its number taken.
+Its appends stay in place, and the journal continues after the last of them; the manifest allows the deletion of
+everything before that. The restart therefore takes effect with one conditional PUT, and an earlier leader that wakes up
+finds the number of its next append taken.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ _UNKNOWN: Final = Manifest(
 
 @dataclass(slots=True)
 class _Intact:
-    """The consecutive records from `position` on, and what is known beyond them."""
+    """The consecutive records from `position` on, and what is known about later ones."""
 
     position: int
     reached: int
@@ -93,8 +93,8 @@ class _Intact:
 class BucketWreck:
     """The journal in `bucket`.
 
-    Its manifest is held, or is missing or damaged, which also keeps control planes out. `etag` is that of a damaged
-    manifest.
+    Control planes are kept out because this process holds the manifest, or because it is missing or damaged. `etag` is
+    that of a damaged manifest.
     """
 
     def __init__(
@@ -132,8 +132,8 @@ class BucketWreck:
         return Salvage(name, cluster_id, intact.epoch, position, intact.reached, state, problems)
 
     async def _fit(self, _: int, seal: Seal) -> Fit:
-        """Return how a snapshot fits. It fits unless the journal has another append in the place of the snapshot's last
-        append, since a missing or damaged append may have been the right one.
+        """Return how a snapshot fits. It fits unless a different append is in the place of its last one; a missing or
+        damaged append may have been the right one.
         """
         try:
             header = await Appends(self._bucket).header_of(seal.place)
@@ -153,7 +153,7 @@ class BucketWreck:
                     _take(intact, append)
 
     async def begin(self, beginning: Beginning) -> str:
-        """Store the snapshot, close the journal after its last append, and record its beginning in the manifest."""
+        """Store the snapshot, shut out appends after the last one, and record the beginning in the manifest."""
         await self._snapshots.store(beginning.snapshot, beginning.cluster_id)
         opening = await self._close(beginning)
         begun = replace(

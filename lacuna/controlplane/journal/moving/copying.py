@@ -1,4 +1,4 @@
-"""Copies a journal to another place. The copy begins with a snapshot of the state, at the same position."""
+"""Copies a journal to a different place. The copy begins with a snapshot of the state, at the same position."""
 
 import asyncio
 import struct
@@ -18,7 +18,7 @@ _POSITION: Final = struct.Struct("<q")
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The result of a copy. `digest` is the SHA-256 of the position and of the state, as read back from the target."""
+    """The result of a copy. `digest` is the SHA-256 of the position and state, as read back from the target."""
 
     cluster_id: str
     position: int
@@ -26,10 +26,7 @@ class Copied:
 
 
 async def copy_journal(source: AbstractAsyncContextManager[Source], target: Target) -> Copied:
-    """Copy a journal, and compare it with what is read back before any control plane can lead the copy.
-
-    Raises JournalError.
-    """
+    """Copy a journal, and verify the copy before any control plane can lead it. Raises JournalError."""
     async with target, source as led:
         snapshot = await asyncio.to_thread(led.take_snapshot)
         written = Beginning(led.opened.cluster_id, led.opened.fencing_token, snapshot)
@@ -57,5 +54,5 @@ def _described(beginning: Beginning, snapshot: Snapshot) -> Copied:
 
 
 def _restored(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot of the state restored from a snapshot. Equal states give equal bytes."""
+    """Return a snapshot of the state that a snapshot restores. Equal states have equal bytes in it."""
     return Snapshot(snapshot.position, tuple(machine.snapshot_parts(restored(snapshot))))

@@ -14,17 +14,17 @@ _LOOK_MS: Final = 100
 
 
 async def wait_for_silence(reader: JournalReader, lease: float, clock: Clock) -> None:
-    """Wait until there is no leader, or it has been silent for `lease` seconds. Raises JournalInUse otherwise."""
+    """Wait until there is no leader, or it has been silent for `lease` seconds. Raises JournalInUse if it is active."""
     silent = -1.0
     while True:
         leader = await reader.leader()
         if leader is None or leader.silent >= lease:
             return
-        # The silence of a leader that does nothing grows with each look.
+        # If the leader is inactive, its silence grows from one look to the next.
         if leader.silent <= silent:
             who = f"the control plane at {leader.address}" if leader.address else "another command"
             raise JournalInUse(
-                f"{who} uses this journal: stop it and all other control planes first"
+                f"{who} is using this journal: stop it and all other control planes first"
             )
         silent = leader.silent
         await clock.sleep(_LOOK_MS)
@@ -32,9 +32,9 @@ async def wait_for_silence(reader: JournalReader, lease: float, clock: Clock) ->
 
 @asynccontextmanager
 async def renewing(renewer: Renewer, lease: float, clock: Clock) -> AsyncIterator[None]:
-    """Run the body, and renew the lease as a leader does.
+    """Run the body while renewing the lease as a leader does.
 
-    If a renewal fails, another writer may lead. The body has to check for this where it matters.
+    If a renewal fails, another writer may lead, which the body must check where it matters.
     """
     work = partial(renew_forever, renewer, LeasedTenure(clock, lease), clock, lease)
     async with beside_the_loop(work, clock, lease):

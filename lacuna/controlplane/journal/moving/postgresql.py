@@ -32,13 +32,14 @@ _FINISH: Final = "UPDATE lacuna.journal SET format_version = $1"
 
 
 class PostgresqlTarget:
-    """The database at `url`. The snapshot is stored there too, regardless of where later ones will be."""
+    """The database at `url`. The initial snapshot is stored there too, wherever later ones will be."""
 
     def __init__(self, url: str) -> None:
         self.name = name_of(url)
         self._url = url
         self._snapshots = PostgresqlSnapshots(url)
-        #: The leader's address in the tables, until they are finished. Another copy to this place creates new tables.
+        #: Stands in for the leader's address until the tables are finished. A later copy to this place creates new
+        #: tables.
         self._copy = f"copy {secrets.token_hex(8)}"
 
     async def __aenter__(self) -> Self:
@@ -50,7 +51,7 @@ class PostgresqlTarget:
         """Do nothing, since nothing is held."""
 
     async def _is_unfinished(self, connection: Connection) -> bool:
-        """Whether an earlier copy has created tables here. Raises JournalForeign if they belong to a journal."""
+        """Whether an interrupted copy has left tables here. Raises JournalForeign if they are those of a journal."""
         if not await is_there(connection):
             return False
         try:
@@ -62,7 +63,6 @@ class PostgresqlTarget:
         raise JournalForeign(occupied(self.name, cluster_id, remedy))
 
     async def write(self, beginning: Beginning) -> None:
-        """Create the tables and store the snapshot."""
         async with connected(self._url) as connection, connection.transaction():
             if await self._is_unfinished(connection):
                 await connection.execute("DROP SCHEMA lacuna CASCADE")
@@ -77,23 +77,22 @@ class PostgresqlTarget:
             await insert_snapshot(connection, beginning.snapshot)
 
     async def add_hot(self, hot: Sequence[HotSegment]) -> None:
-        """Insert the segments into the first table."""
         async with connected(self._url) as connection:
             await insert_hot(connection, hot)
 
     async def read_back(self) -> Beginning:
-        """Read the tables over other connections."""
+        """Read the tables over new connections."""
         async with connected(self._url) as connection:
             row = await connection.fetchrow(_READ, self._copy)
         if row is None:
             raise self._in_use()
         snapshot = await self._snapshots.load(row["cluster_id"])
         if snapshot is None or snapshot.position != row["position"]:
-            raise JournalCorrupt(f"{self.name} does not hold what was written: copy again")
+            raise JournalCorrupt(f"{self.name} does not contain what was written: copy again")
         return Beginning(row["cluster_id"], row["epoch"], snapshot)
 
     async def finish(self) -> None:
-        """Give the journal its format, in a transaction that excludes other copies."""
+        """Give the journal a valid format, in a transaction that excludes other copies."""
         async with connected(self._url) as connection, connection.transaction():
             if await connection.execute(_RELEASE, self._copy) != "UPDATE 1":
                 raise self._in_use()
@@ -101,5 +100,5 @@ class PostgresqlTarget:
 
     def _in_use(self) -> JournalInUse:
         return JournalInUse(
-            f"another copy to {self.name} is under way: let one of them finish first"
+            f"another copy to {self.name} is in progress: let one of them finish first"
         )

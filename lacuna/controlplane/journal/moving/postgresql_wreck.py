@@ -1,4 +1,4 @@
-"""A journal in PostgreSQL that is damaged or lacks records, for example after a restore from a dump."""
+"""A journal in PostgreSQL that is damaged or lacks records, for example after being restored from a dump."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -32,7 +32,7 @@ _LOCK_LEADER: Final = "SELECT FROM lacuna.leader WHERE epoch = $1 FOR UPDATE"
 
 
 class PostgresqlWreck:
-    """The journal of the database at `url`, which `journal` leads. Its snapshots are in `snapshots`."""
+    """The journal in the database at `url`, which `journal` leads, with its snapshots in `snapshots`."""
 
     def __init__(
         self, url: str, journal: PostgresqlJournal, opened: OpenedJournal, snapshots: SnapshotStore
@@ -60,8 +60,8 @@ class PostgresqlWreck:
         return Salvage(name, opened.cluster_id, token, position, reached, state, problems)
 
     async def _fit(self, position: int, seal: Seal) -> Fit:
-        """Return how a snapshot fits. It fits unless the tables have another append at the snapshot's position. A
-        snapshot ahead of the tables has the records that they lost.
+        """Return how a snapshot fits. It fits unless a different append is at its position in the tables. A snapshot
+        that is ahead of the tables covers the records that they have lost.
         """
         async with connected(self._url) as connection:
             found = await fit(connection, position, seal)

@@ -1,7 +1,4 @@
-"""A journal that is copied, or whose time is set.
-
-This process leads the journal during that time, so that no control plane can.
-"""
+"""A journal that is being copied, or whose time is being set. This process leads it, so that no control plane can."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -27,7 +24,7 @@ _HOT_KEYS: Final = 1024
 
 
 class Source:
-    """A journal that a lock protects from others, and its contents when it was opened."""
+    """A journal locked by this process, and its contents as of its opening."""
 
     def __init__(self, opened: OpenedJournal, replica: Replica, journal: Journal) -> None:
         self.opened = opened
@@ -40,7 +37,7 @@ class Source:
         await self._journal.append(records, self.opened.fencing_token)
 
     def take_snapshot(self) -> Snapshot:
-        """Return everything as a snapshot. Call it only once, since it drops the state, which may be large."""
+        """Return everything as a snapshot. Call this only once, since it drops the state, which may be large."""
         replica, self._replica = self._replica, Replica()
         return Snapshot(replica.position, tuple(machine.snapshot_parts(replica.state)))
 
@@ -69,7 +66,7 @@ class LeasedSource(Source):
 
 @asynccontextmanager
 async def locked_source(journal: Journal) -> AsyncIterator[Source]:
-    """Run the body while `journal`, which one process at a time can open, is open. Raises JournalError."""
+    """Run the body with `journal` open, which only one process at a time can open. Raises JournalError."""
     opened = await journal.open(None)
     try:
         if not opened.position:
@@ -83,7 +80,7 @@ async def locked_source(journal: Journal) -> AsyncIterator[Source]:
 async def leased_source(journal: SharedJournal, clock: Clock) -> AsyncIterator[Source]:
     """Run the body while this process leads `journal`.
 
-    Raises JournalInUse as soon as the leader renews its lease, and other JournalErrors.
+    Raises JournalInUse as soon as the current leader renews its lease, and other JournalErrors.
     """
     replica = await _followed(journal, clock)
     opened = await journal.open(None)

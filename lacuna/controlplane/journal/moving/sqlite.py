@@ -29,7 +29,7 @@ from lacuna.controlplane.journal.witness import witness_path
 
 
 class SqliteTarget:
-    """The file `path`, in a directory that exists."""
+    """The file at `path`, whose directory exists."""
 
     def __init__(self, path: str) -> None:
         self.name = path
@@ -50,12 +50,12 @@ class SqliteTarget:
         os.close(self._lock)
 
     def _check_free(self) -> None:
-        """Raise JournalForeign unless the place is empty or has an unfinished copy."""
+        """Raise JournalForeign unless the place is empty or contains an unfinished copy."""
         if not os.path.exists(self.name):
             for path in (snapshots_path(self.name), witness_path(self.name)):
                 if os.path.exists(path):
                     raise JournalForeign(
-                        f"{path} belongs to another journal: move it away, or give another path"
+                        f"{path} belongs to a different journal: move it elsewhere, or give a different path"
                     )
             return
         try:
@@ -64,7 +64,7 @@ class SqliteTarget:
         except JournalUnfinished:
             return
         if stored is not None:
-            remedy = "give another path, or move the file and those beside it away"
+            remedy = "give a different path, or move the file and those beside it elsewhere"
             raise JournalForeign(occupied(self.name, stored["cluster_id"], remedy))
 
     async def write(self, beginning: Beginning) -> None:
@@ -72,7 +72,7 @@ class SqliteTarget:
 
     def _write(self, beginning: Beginning) -> None:
         with errors_of(self.name):
-            # The journal itself comes last. Without it, the others count as an unfinished copy.
+            # The journal itself is written last. Without it, the other files count as an unfinished copy.
             for path in (
                 witness_path(self.name),
                 *_files(snapshots_path(self.name)),
@@ -88,7 +88,6 @@ class SqliteTarget:
                 snapshots.store(beginning.snapshot)
 
     async def add_hot(self, hot: Sequence[HotSegment]) -> None:
-        """Insert the segments in one transaction."""
         await asyncio.to_thread(self._add_hot, hot)
 
     def _add_hot(self, hot: Sequence[HotSegment]) -> None:
@@ -106,11 +105,10 @@ class SqliteTarget:
             with closing(connect_read_only(snapshots_path(self.name))) as connection:
                 snapshot = load_newest(connection, stored["cluster_id"])
         if snapshot is None or snapshot.position != position:
-            raise JournalCorrupt(f"{self.name} does not hold what was written: copy again")
+            raise JournalCorrupt(f"{self.name} does not contain what was written: copy again")
         return Beginning(stored["cluster_id"], stored["fencing_token"], snapshot)
 
     async def finish(self) -> None:
-        """Give the journal its format."""
         await asyncio.to_thread(self._finish)
 
     def _finish(self) -> None:

@@ -1,4 +1,4 @@
-"""A damaged or outdated shared journal, which an operator continues without its missing records."""
+"""A damaged or outdated shared journal, which an operator continues without the missing records."""
 
 from typing import Protocol
 
@@ -9,14 +9,16 @@ from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 
 
 class Wreck(Protocol):
-    """A journal that this process holds, so that no control plane leads it."""
+    """A journal that this process holds, so that no control plane can lead it."""
 
     async def salvage(self) -> Salvage:
-        """Read the intact part. Raises JournalError if nothing is intact, or if another version wrote the journal."""
+        """Read the intact part. Raises JournalError if nothing is intact, or if a different version wrote the
+        journal.
+        """
         ...
 
     async def begin(self, beginning: Beginning) -> str:
-        """Restart the journal in one step, and return where the old one is kept, or "" if it is not kept.
+        """Restart the journal in one step, and return where the old one is kept, or "" if it is not.
 
         Raises JournalFenced if a control plane has taken over in the meantime, and other JournalErrors.
         """
@@ -26,9 +28,8 @@ class Wreck(Protocol):
 async def newest_intact(
     snapshots: SnapshotStore, cluster_id: str | None, judge: Judge, problems: list[str]
 ) -> Snapshot | None:
-    """Return the newest intact snapshot that fits, or None. Adds a problem if all are damaged.
-
-    Raises JournalForeign.
+    """Return the newest intact snapshot that fits, or None, adding a problem if all are damaged. Raises
+    JournalForeign.
     """
     try:
         return await snapshots.load(cluster_id, judge)
@@ -38,6 +39,6 @@ async def newest_intact(
 
 
 def nothing_intact(name: str, problems: list[str]) -> JournalCorrupt:
-    """Return the error for a journal that cannot be read at all."""
+    """Return the error for a journal of which nothing can be read."""
     said = "; ".join(problems) or "it is empty"
     return JournalCorrupt(f"{name}: no part of the journal can be read ({said})")

@@ -1,8 +1,6 @@
-"""Reads a partition's log: finds its live extents, and plans their reads.
+"""Reads a partition's log: finds live extents and plans how to read them.
 
-All code that reads a log uses this folder: fetches, lookups by time, explanations, merges, compaction, Spark and the
-audit.
-
-`live` finds live and dead extents, and `fates` the fate of each range of offsets. `pieces` describes extents to read.
-`reads` groups pieces into reads, and classifies failures.
+Everything that reads a log uses this package: fetches, lookups by time, explanations, merges, compaction, Spark and the
+audit. `live` finds live and dead extents, `fates` determines the fate of each range of offsets, `pieces` describes
+extents to read, and `reads` groups pieces into reads and classifies failures.
 """

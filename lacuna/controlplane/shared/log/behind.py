@@ -1,7 +1,7 @@
-"""How far a reader is behind: the records that a read_committed consumer still gets, in offsets and in time.
+"""How far behind a reader is: the records that a read_committed consumer has yet to receive, in offsets and in time.
 
-Aborted records, holes and control records are not counted, so that a consumer that has read everything is not behind.
-Records of an ongoing transaction, or after the start of one, cannot be read yet and are not counted.
+A consumer that has read everything is not behind, so aborted records, holes and control records do not count. Neither
+do records that cannot be read yet because they are in or after an ongoing transaction.
 """
 
 from typing import Final, NamedTuple, Protocol
@@ -9,22 +9,23 @@ from typing import Final, NamedTuple, Protocol
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.controlplane.shared.log.live import live_slices
 
-#: A timestamp of LAG - p in ListOffsets asks how far a reader at position p is behind (adr/0041). Real times are never
-#: that early.
+#: In ListOffsets, a timestamp of LAG - p asks how far a reader at position p is behind (adr/0041). No real time is that
+#: early.
 LAG: Final = -(1 << 62)
 
 
 class Behind(NamedTuple):
-    """The number of offsets left to read, and the largest timestamp (ms) in the extent with the first of them.
+    """The number of offsets left to read, and the largest timestamp (ms) in the first unread extent, or -1 if nothing
+    is left.
 
-    The timestamp is -1 if nothing is left. An extent's records were written by one flush, or have been merged.
+    An extent's records were written by one flush, or have been merged.
     """
 
     offsets: int = 0
     timestamp_ms: int = -1
 
     def seconds(self, now_ms: int) -> float:
-        """How many seconds the first unread extent has been waiting to be read; 0 if nothing is left."""
+        """Return for how many seconds the first unread extent has been waiting, or 0 if nothing is left."""
         return max(now_ms - self.timestamp_ms, 0) / 1000 if self.offsets else 0.0
 
 
@@ -45,10 +46,9 @@ class Log(Protocol):
 
 
 def behind(log: Log, position: int, limit: int | None = None) -> Behind:
-    """Return what a read_committed consumer that continues at `position` has left to read.
+    """Return what a read_committed consumer at `position` has yet to read, up to the last stable offset or `limit`.
 
-    What is left ends at the last stable offset, or at `limit`. Extents are summed using slices of their columns, which
-    takes 2 ms for 100,000 extents.
+    Sums over slices of columns keep this fast: 2 ms for 100,000 extents.
     """
     extents = log.extents
     position = max(position, log.log_start_offset)
@@ -59,7 +59,7 @@ def behind(log: Log, position: int, limit: int | None = None) -> Behind:
     for first, end in live_slices(extents, log.dead, start, stop):
         if timestamp_ms < 0:
             timestamp_ms = extents.max_timestamps[first]
-            # The part of an extent that was already read is not counted. No other extent can contain the position.
+            # The part of an extent that has been read is not counted. No other extent can contain the position.
             offsets -= max(position - extents.base_offsets[first], 0)
         offsets += sum(extents.next_offsets[first:end]) - sum(extents.base_offsets[first:end])
     return Behind(offsets, timestamp_ms)

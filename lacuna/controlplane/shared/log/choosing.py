@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""The loops over extents in fetches and merge plans: one source, compiled by Cython or interpreted by Python."""
+"""The loops over extents in fetches and merge plans, in code that either Cython compiles or Python interprets."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def count_common(
     index: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Return how many rows of `mine` from `first` on equal those of `theirs` from `index` on.
+    """Return how many rows of `mine`, starting at `first`, equal those of `theirs`, starting at `index`.
 
-    Both are columns of the same types, in the same order. Compares `count` rows, and stops at the first difference.
-    Raises ValueError if there are fewer rows.
+    Both consist of columns of the same types, in the same order. At most `count` rows are compared, up to the first
+    difference. Raises ValueError if there are fewer rows.
     """
     i: cython.Py_ssize_t
     if len(mine) != len(theirs):
@@ -77,9 +77,7 @@ def _first_at_least(
     start: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Return the first index in [start, stop) whose item is at least `value`, or `stop` if there is none. Searches
-    nearby first.
-    """
+    """Return the first index in [start, stop) whose item is at least `value`, or `stop`, searching nearby first."""
     step: cython.Py_ssize_t = 1
     middle: cython.Py_ssize_t
     while start < stop and column[min(start + step, stop) - 1] < value:
@@ -109,9 +107,9 @@ def choose_live(
     """Choose live extents in order, from those with index in [start, stop), until they reach `max_bytes`.
 
     An extent is dead if its base offset lies in one of the ranges [firsts[i], ends[i]), which are in order and
-    disjoint. `size` is the total size before the first extent, which is always chosen. All columns are array("q").
-    Returns the indexes as an array("q"), the size including them, and the index of the first live extent that was not
-    chosen, or `stop` if there is none. Raises ValueError if a column is too short.
+    disjoint. The first live extent is chosen in any case. `size` is the total size so far. All columns are array("q").
+    Returns the indexes as an array("q"), the new total size, and the index of the first live extent not chosen, or
+    `stop`. Raises ValueError if a column is too short.
     """
     if start < 0 or stop > len(base_offsets) or stop > len(sizes) or len(firsts) != len(ends):
         raise ValueError("the columns of the extents are too short")
@@ -162,9 +160,9 @@ def kinds_of(
 ) -> object:
     """Return how merging classifies each extent with index in [start, stop): an array("B") of LARGE, DEAD, and so on.
 
-    An extent that merging wrote counts as large from half of `small_bytes` on, so that it is not rewritten just because
-    it is slightly smaller than `small_bytes`. `extents` is an ExtentTable, `dead` are DeadRanges. Raises ValueError if
-    one of their columns is too short.
+    A merged extent counts as large at half of `small_bytes`, so that it is not rewritten merely for being slightly
+    smaller than that. `extents` is an ExtentTable, and `dead` a DeadRanges. Raises ValueError if one of their columns
+    is too short.
     """
     lengths = {
         len(extents.lease_ids),
@@ -210,7 +208,7 @@ def _end_of_run(
     max_bytes: cython.longlong,
     first_kind: cython.int,
 ) -> cython.Py_ssize_t:
-    """Return the index in [first, stop] where a run ends that begins with index `first`."""
+    """Return the index in [first, stop] at which the run that begins at `first` ends."""
     total: cython.longlong = 0
     index: cython.Py_ssize_t = first
     while index < stop and kind_of[index] >= first_kind and index - first < most:
@@ -231,8 +229,8 @@ def _first_to_rewrite(
     last: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Return the first index in [first, last] that is not a merged extent as large as all live extents from it to
-    `stop`.
+    """Return the first index in [first, last] whose extent is not a merged one that is at least as large as all live
+    extents after it, up to `stop`.
     """
     total: cython.longlong = 0
     index: cython.Py_ssize_t
@@ -254,15 +252,15 @@ def find_run(
     max_bytes: cython.longlong,
     keeps_dead: cython.bint,
 ) -> tuple:
-    """Find the first run of extents that is worth merging, judging by the results of `kinds_of` and the extents' sizes.
+    """Find the first run of extents that is worth merging, by the results of `kinds_of` and the extents' sizes.
 
-    A run has at most `most` extents and `max_bytes` live bytes. None of them is large or, with `keeps_dead`, dead. A
-    run is worth merging if it has at least `least` extents or a dead one. Otherwise, it is reduced to its hot extents
-    and the extents between them.
+    A run contains at most `most` extents and `max_bytes` live bytes, and no extent that is large or, with `keeps_dead`,
+    dead. It is worth merging if it contains a dead extent or at least `least` extents. Otherwise, it is reduced to its
+    hot extents and those between them.
 
-    A run does not begin with a merged extent that is as large as all that follow it, if the run is worth merging
-    without that extent. An extent is thus rewritten only a few times until it is large, rather than each time a few
-    records follow it.
+    A merged extent at its beginning is left out if it is as large as all that follow it, and the rest is still worth
+    merging. So an extent is rewritten only a few times until it is large, rather than each time a few records follow
+    it.
 
     Returns the indexes (start, stop), which are equal if there is no run. Raises ValueError if a column is too short.
     """

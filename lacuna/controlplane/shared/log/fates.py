@@ -1,4 +1,4 @@
-"""Computes the fate of each range of a partition's offsets when a consumer reads past it."""
+"""Determines what happens to each range of a partition's offsets when a consumer reads past it."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -19,7 +19,9 @@ class Fate(StrEnum):
 
 
 class FatedRange(NamedTuple):
-    """The offsets [first_offset, next_offset) and their fate. `extent` is the index of their extent, -1 for a hole."""
+    """The offsets [first_offset, next_offset) and their fate. `extent` is the index of their extent, or -1 for a
+    hole.
+    """
 
     fate: Fate
     first_offset: int
@@ -36,7 +38,7 @@ def fates(
 ) -> Iterator[FatedRange]:
     """Yield the extents and holes in [first_offset, end_offset) with their fates, in order. Extents are not cut.
 
-    A dead extent is dropped, even after `last_stable_offset`. A live one that ends after that offset is undecided.
+    A dead extent is dropped, even beyond `last_stable_offset`. A live one that ends beyond it is undecided.
     """
     reached = first_offset
     start, stop = extents.first_ending_after(first_offset), extents.first_at_or_after(end_offset)

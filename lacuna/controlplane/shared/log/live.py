@@ -1,7 +1,7 @@
-"""Finds the live extents: those that no dead range covers (S14, S18).
+"""Finds live extents: those that no dead range covers (S14, S18).
 
-No extent spans two transactions, so each is live or dead as a whole. Extents are found by bisection, so the cost of a
-walk grows with the number of runs, not of extents.
+No extent spans two transactions, so each is live or dead as a whole. Bisection finds the ends of runs, so the cost
+depends on the number of runs rather than that of extents.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,7 +18,7 @@ _STEP: Final = 1024
 def dead_slices(
     extents: ExtentTable, dead: DeadRanges | None, start: int, stop: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield the indexes (start, stop) of the runs of dead extents among those with index in [start, stop), in order.
+    """Yield the (start, stop) indexes of each run of dead extents among those with index in [start, stop), in order.
 
     `dead` is None for read_uncommitted, for which all extents are live.
     """
@@ -30,7 +30,7 @@ def dead_slices(
         first_offset, end_offset = firsts[index], ends[index]
         if first_offset > last:
             return
-        # If many short transactions follow each other, the next extents are usually the right ones.
+        # If many short transactions follow each other, the search usually ends at one of the next extents.
         if bases[start] < first_offset:
             start += 1
             if bases[start] < first_offset:
@@ -49,7 +49,7 @@ def dead_slices(
 def live_slices(
     extents: ExtentTable, dead: DeadRanges | None, start: int, stop: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield, in order, the half-open index range of each run of live extents within [start, stop)."""
+    """Yield the (start, stop) indexes of each run of live extents among those with index in [start, stop), in order."""
     for first, end in dead_slices(extents, dead, start, stop):
         if start < first:
             yield start, first
@@ -74,7 +74,7 @@ def runs(
 def late_extents(
     extents: ExtentTable, dead: DeadRanges | None, start: int, stop: int, timestamp: int
 ) -> Iterator[int]:
-    """Yield the indexes in [start, stop) of live extents with a largest timestamp of at least `timestamp`, in order."""
+    """Yield the indexes in [start, stop) of live extents whose largest timestamp is at least `timestamp`, in order."""
     max_timestamps = extents.max_timestamps
     for begin, end in live_slices(extents, dead, start, stop):
         for first in range(begin, end, _STEP):
@@ -84,7 +84,7 @@ def late_extents(
 
 
 def live_mask(extents: ExtentTable, dead: DeadRanges, start: int, stop: int) -> bytearray:
-    """Return a byte for each extent with index in [start, stop): 1 if it is live, otherwise 0."""
+    """Return one byte per extent with index in [start, stop): 1 if it is live, otherwise 0."""
     mask = bytearray(b"\1") * (stop - start)
     for first, end in dead_slices(extents, dead, start, stop):
         mask[first - start : end - start] = bytes(end - first)

@@ -1,4 +1,4 @@
-"""Pieces: extents to read, with their place, size and offsets."""
+"""Pieces: the place, size and offsets of extents to be read."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,9 +32,8 @@ _TYPECODES: Final = tuple(COLUMNS[name] for name in PIECE_COLUMNS)
 
 
 class Piece(NamedTuple):
-    """One extent to read: `size` bytes at `position` of the object (lease_id, sequence).
-
-    The offsets of its batches are within [base_offset, next_offset).
+    """One extent to be read: `size` bytes at `position` in the object (lease_id, sequence). The offsets of its batches
+    lie in [base_offset, next_offset).
     """
 
     lease_id: int
@@ -52,20 +51,17 @@ class Piece(NamedTuple):
 
     @property
     def has_true_offsets(self) -> bool:
-        """Whether the stored batches contain their true offsets, as those written by merges do."""
+        """Whether the stored batches contain their true offsets, as merges write them."""
         return self.flags & FLAG_TRUE_OFFSETS != 0
 
     @property
     def segment(self) -> SegmentId:
-        """The segment that contains the piece."""
         return SegmentId(self.lease_id, self.sequence)
 
     def key(self, cluster_id: str) -> str:
-        """Return the key of the object that contains the piece."""
         return key_in_lease(cluster_id, self.lease_id, self.sequence)
 
     def describe(self) -> str:
-        """Return a description of the piece for error messages."""
         return (
             f"segment {self.segment}, {self.size} bytes at position {self.position} "
             f"(offsets {self.base_offset} to {self.next_offset - 1})"
@@ -73,7 +69,7 @@ class Piece(NamedTuple):
 
 
 class Pieces(Sequence[Piece]):
-    """Pieces of one or several partitions as columns, which avoids many small objects and allows slices."""
+    """Pieces of one or several partitions as columns, which saves many small objects and allows slicing."""
 
     __slots__ = PIECE_COLUMNS
 
@@ -98,13 +94,12 @@ class Pieces(Sequence[Piece]):
 
     @classmethod
     def of(cls, pieces: Iterable[Piece]) -> "Pieces":
-        """Return the columns of pieces."""
         columns = tuple(zip(*pieces, strict=True)) or ((),) * len(PIECE_COLUMNS)
         return cls(map(array, _TYPECODES, columns))
 
     @classmethod
     def of_extents(cls, extents: ExtentTable, indexes: "array[int]") -> "Pieces":
-        """Return the pieces of the extents with these indexes, which are in order and not empty."""
+        """Return the pieces of the extents with these indexes, which must be in order and not empty."""
         columns = piece_columns(extents)
         start, stop = indexes[0], indexes[-1] + 1
         if stop - start == len(indexes):
@@ -113,7 +108,6 @@ class Pieces(Sequence[Piece]):
 
     @classmethod
     def joined(cls, parts: "Sequence[Pieces]") -> "Pieces":
-        """Return the pieces of all parts, in order."""
         if len(parts) == 1:
             return parts[0]
         joined = [array(typecode) for typecode in _TYPECODES]
@@ -149,15 +143,14 @@ class Pieces(Sequence[Piece]):
         return f"Pieces.of({list(self)!r})"
 
     def take(self, indexes: "array[int]") -> "Pieces":
-        """Return the pieces with these indexes, in their order."""
         return Pieces([take(column, indexes) for column in piece_columns(self)])
 
     def is_same(self, index: int, others: "Pieces", at: int) -> bool:
-        """Whether self[index] is the same piece as others[at]."""
+        """Whether self[index] and others[at] are the same piece."""
         return count_common(piece_columns(self), index, piece_columns(others), at, 1) == 1
 
     def common(self, first: int, others: "Pieces", index: int) -> int:
-        """Return how many of self[first:] equal those of others[index:], up to the first difference."""
+        """Return how many pieces of self[first:] equal those of others[index:] before the first difference."""
         count = min(len(self) - first, len(others) - index)
         return count_common(piece_columns(self), first, piece_columns(others), index, count)
 
@@ -167,20 +160,18 @@ NO_PIECES: Final = Pieces.of(())
 
 
 def piece_at(extents: ExtentTable, index: int) -> Piece:
-    """Return the piece of the extent with this index."""
     return Piece._make([column[index] for column in piece_columns(extents)])
 
 
 def pieces_in(extents: ExtentTable, start: int, stop: int) -> Iterator[Piece]:
-    """Yield the pieces of the extents with index in [start, stop)."""
     return pieces_of([column[start:stop] for column in piece_columns(extents)])
 
 
 def pieces_of(columns: "Sequence[array[int]]") -> Iterator[Piece]:
-    """Yield pieces from their columns, in the order of PIECE_COLUMNS. This is faster than indexing the columns."""
+    """Yield pieces from their columns, which are ordered as in PIECE_COLUMNS. This is faster than indexing `Pieces`."""
     return map(Piece._make, zip(*columns, strict=True))
 
 
 def all_pieces(extents: ExtentTable | Extents) -> Iterator[Piece]:
-    """Yield the pieces of all extents of a table or a message."""
+    """Yield the pieces of all extents in a table or a message."""
     return pieces_of(piece_columns(extents))

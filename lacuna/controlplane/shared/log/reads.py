@@ -1,4 +1,4 @@
-"""Reads: groups pieces into requests to the store, checks the results, and classifies failures."""
+"""Groups pieces into requests to the store, checks the results, and classifies failures."""
 
 import sys
 from array import array
@@ -21,10 +21,10 @@ from lacuna.logstore.records.pieces import walk_pieces
 
 
 class ReadFailure(Enum):
-    """The reason why pieces could not be read.
+    """Why pieces could not be read.
 
-    GONE: their object no longer exists, since it was collected. DAMAGED: the object differs from what was written.
-    UNAVAILABLE: the store could not return them now.
+    GONE: their object has been collected. DAMAGED: the object differs from what was written. UNAVAILABLE: the store
+    could not return them now.
     """
 
     GONE = auto()
@@ -33,7 +33,7 @@ class ReadFailure(Enum):
 
 
 def failure_of(error: ObjectStoreError) -> ReadFailure:
-    """Return the kind of read failure that a store's error means for the requested pieces."""
+    """Return the read failure that an error of the store means for the requested pieces."""
     if isinstance(error, ObjectNotFoundError):
         return ReadFailure.GONE
     if isinstance(error, (DamagedObjectError, ShortReadError)):
@@ -51,12 +51,11 @@ def plan_reads(
     max_read_bytes: int = sys.maxsize,
     chunk_bytes: int = sys.maxsize,
 ) -> Reads:
-    """Return the reads that fetch the pieces with the indexes in `order`, in this order: order[i] becomes part i.
+    """Return the reads that fetch the pieces with the indexes in `order`, so that piece order[i] becomes part i.
 
-    Piece i goes to position starts[i] of a buffer. Consecutive pieces share a read if they are in one object with at
-    most `read_gap` bytes between them (S18). A read spans at most `max_read_bytes`, unless one piece is larger. The
-    pieces of a read begin in one chunk of `chunk_bytes` of their object. `key_of` returns the key of a segment, given
-    its lease id and sequence.
+    Piece i goes to position starts[i] of a buffer. Consecutive pieces share a read if they are in one object, at most
+    `read_gap` bytes apart (S18), and begin in the same chunk of `chunk_bytes`. A read spans at most `max_read_bytes`,
+    unless a single piece is larger. `key_of` returns the key of a segment, given its lease id and sequence.
     """
     lease_ids, sequences = pieces.lease_ids, pieces.sequences
     firsts, *columns = group_ranges(
@@ -75,10 +74,10 @@ def plan_reads(
 
 
 def walk_read(data: WritableBuffer, starts: "array[int]", pieces: Pieces) -> WalkedPieces:
-    """Check the batches of `pieces`, and write their offsets into them.
+    """Check the batches of `pieces`, and set their offsets.
 
-    Piece i begins at starts[i] of `data`; the last item of `starts` is the size of `data`. The result's `errors`
-    describe what is wrong with each piece.
+    Piece i begins at starts[i] of `data`; the last item of `starts` is the size of `data`. The `errors` of the result
+    describe the problem with each bad piece.
     """
     return walk_pieces(
         data,
