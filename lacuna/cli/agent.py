@@ -1,4 +1,4 @@
-"""`lacuna agent`: one agent, or several workers behind its port, until Ctrl-C."""
+"""`lacuna agent`: runs one agent, or several workers behind its port, until Ctrl-C."""
 
 import random
 from dataclasses import dataclass
@@ -28,8 +28,6 @@ from lacuna.operating.stores import claim, open_when_there
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The options of `lacuna agent`."""
-
     settings: Annotated[
         Configuration,
         takes(
@@ -76,7 +74,6 @@ def agent(given: Given) -> None:
 
 
 def _store_url(settings: Configuration) -> str:
-    """Return the URL of the store that the options name, with its keys. Raises UserError."""
     named = named_store(settings)
     objects = settings.make(places.ObjectsFolder).objects
     if bool(named) == bool(objects):

@@ -1,4 +1,4 @@
-"""Turns the error codes of agents into one line that explains what to do."""
+"""Translates agents' error codes into one-line errors with a remedy."""
 
 from typing import Final
 
@@ -43,7 +43,10 @@ def _named(code: ErrorCode) -> str:
 
 
 def check(error_code: int, subject: str, message: str | None = None) -> None:
-    """Raises UserError if an answer about `subject` carries an error code. `message` is the agent's text, if any."""
+    """Raises UserError if `error_code`, from a response about `subject`, is an error.
+
+    `message` is the agent's error message, if it sent one.
+    """
     code = ErrorCode(error_code)
     if code is not ErrorCode.NONE:
         fail(

@@ -44,8 +44,6 @@ def _isolation(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The options of `lacuna consume`."""
-
     topics: Annotated[
         list[str],
         argument(
@@ -205,7 +203,7 @@ def consume(given: Given) -> None:
 
 
 def _save(given: Given, output: str) -> None:
-    """Writes the records to a file, and prints how many there are. Raises UserError, PipelineError."""
+    """Write the records to a file, and print their number. Raises UserError, PipelineError."""
     if len(given.topics) != 2:
         fail("--output needs one topic and a file: lacuna consume TOPIC --output parquet FILE")
     topic, file = given.topics[0], Path(given.topics[1])
@@ -234,7 +232,6 @@ def _save(given: Given, output: str) -> None:
 
 
 def _portions(given: Given, reading: "Reading") -> Iterator[list[Any]]:
-    """Return the records. Raises UserError."""
     from lacuna.cli.records.finding import NEVER, find, topics_like
     from lacuna.cli.records.reading import read, read_as_member
 
@@ -284,7 +281,7 @@ def _goes_to_a_file() -> bool:
 
 
 def _with_bar(reading: "Reading", ranges: "Sequence[OffsetRange]") -> Iterator[list[Any]]:
-    """Yield the records, and show how many offsets have been read for a file, or for a search that prints little."""
+    """Show a progress bar while records go to a file or a search prints few of them."""
     from lacuna.cli.progress import offsets_done
     from lacuna.cli.records.reading import read
 
@@ -298,7 +295,7 @@ def _with_bar(reading: "Reading", ranges: "Sequence[OffsetRange]") -> Iterator[l
 
 
 def _filter(given: Given) -> Callable[[Any], bool] | None:
-    """Return the function that decides whether a record is printed; None if all records are. Raises UserError."""
+    """Return a predicate for the records to print, or None to print all of them. Raises UserError."""
     key, value = _expression(given.key, "--key"), _expression(given.value, "--value")
     if key is None and value is None:
         return None
@@ -317,7 +314,7 @@ def _finds(expression: "re.Pattern[bytes] | None", text: bytes | None) -> bool:
 
 
 def _with_rates(portions: Iterator[list[Any]]) -> Iterator[list[Any]]:
-    """Yield the portions, and from time to time print to standard error how much was printed per second."""
+    """From time to time, print the number of records and bytes per second to standard error."""
     began, records, size = time.monotonic(), 0, 0
     for portion in portions:
         records += len(portion)
@@ -330,7 +327,6 @@ def _with_rates(portions: Iterator[list[Any]]) -> Iterator[list[Any]]:
 
 
 def _rendering(given: Given) -> Callable[[Any], bytes]:
-    """Return the function that formats records. Raises UserError."""
     from lacuna.cli.records.formats import parse_format, render_json
 
     if given.as_json and is_typed(click.get_current_context(), "format"):
@@ -341,7 +337,7 @@ def _rendering(given: Given) -> Callable[[Any], bytes]:
 
 
 def _bounds(given: Given, *, is_follow: bool) -> tuple[Point, Point]:
-    """Return where to begin and where to stop. Raises UserError."""
+    """Return the points at which to begin and to stop. Raises UserError."""
     now_ms = SystemWallClock().now_ms()
     start = Point(Kind.END) if is_follow else parse_from(given.begin, now_ms)
     end = parse_until(given.until, now_ms)
@@ -359,7 +355,7 @@ def _check_past(until: str, *, committed: bool) -> None:
 
 
 def _print(outputs: Iterable[bytes]) -> None:
-    """Prints each output at once. Raises BrokenPipeError when the reader is gone, even while there is no output."""
+    """Print each output at once. Raises BrokenPipeError once the reader has gone, even with nothing to print."""
     stream = sys.stdout.buffer
     readers = select.poll()
     readers.register(stream, 0)  # no events but the closed other end, which is always reported

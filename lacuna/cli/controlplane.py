@@ -1,4 +1,4 @@
-"""`lacuna controlplane`: runs only a control plane, until Ctrl-C. Its subcommands query running control planes."""
+"""`lacuna controlplane`: runs only a control plane, until Ctrl-C. The subcommands query running control planes."""
 
 import json
 from collections.abc import Callable, Coroutine
@@ -42,8 +42,6 @@ from lacuna.operating.stores import open_checked, open_when_there
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The options of `lacuna controlplane`."""
-
     settings: Annotated[
         Configuration,
         takes(
@@ -64,7 +62,7 @@ class Given:
     verbose: Verbose = False
 
     def shared(self) -> SharedJournalOptions | None:
-        """Return the journal that several control planes share, or None for one in the data folder."""
+        """Return the journal that control planes share, or None if the journal is in the data folder."""
         store = self.settings.make(places.StoreUrl).store
         journal = self.settings.make(places.JournalPlace).journal
         url = with_given_keys(self.settings, store) if store and journal else ""
@@ -96,7 +94,7 @@ def controlplane(given: Given) -> None:
 
 
 def _check_addresses(listener: places.ControlListener) -> None:
-    """Raises UserError for an address that is not valid."""
+    """Raises UserError if an address is invalid."""
     if not listener.listen.startswith("unix:"):
         parse_address(listener.listen)
     if listener.advertise:
@@ -104,7 +102,7 @@ def _check_addresses(listener: places.ControlListener) -> None:
 
 
 def _check_rights(listen: str, configuration: Configuration) -> None:
-    """Raises UserError for an authorizer that would apply to no peer or to all peers."""
+    """Raises UserError if the authorizer would apply to no peer or reject every peer."""
     settings = configuration.make(AuthorizerSettings)
     if authorizer_of(settings, Security()) is None:
         return

@@ -53,7 +53,7 @@ def _list(clients: list[Client]) -> None:
 
 
 def _show_clients(query: ClientQuery, matching: list[Client]) -> None:
-    """Shows the results of the nearest versions. Raises UserError for an unknown client."""
+    """Show the results for the nearest tested versions. Raises UserError for an unknown client."""
     if not matching:
         known = ", ".join(known_names(load()))
         fail(

@@ -1,4 +1,4 @@
-"""The options of `lacuna export`, and the settings that are made from them."""
+"""The options of `lacuna export`, and the export settings made from them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,10 @@ _MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Schemas:
-    """The schemas and messages of keys or values (`name`), by topic or pattern. "" stands for all topics."""
+    """The schemas and Protobuf messages for keys or values, by topic or pattern ("" for all topics).
+
+    `name` is "key" or "value".
+    """
 
     name: str
     schemas: Mapping[str, str]
@@ -43,7 +46,7 @@ class Schemas:
         *,
         has_registry: bool = False,
     ) -> "Schemas":
-        """Reads the options. Raises UserError for a message without a schema, unless a registry may have the schema."""
+        """Parses the options. Raises UserError for a message without a schema, unless a registry may supply one."""
         given = cls(name, dict(map(_by_topic, schemas)), dict(map(_by_topic, messages)))
         for topic in given.messages:
             if topic not in given.schemas and not has_registry:
@@ -55,7 +58,7 @@ class Schemas:
         return given
 
     def schema(self, topic: str, *, has_prefix: bool) -> "TypedSchema | None":
-        """Return the schema for a topic or pattern, or the one for all topics. Raises PipelineError."""
+        """Return the schema for a topic or pattern, or else the one for all topics. Raises PipelineError."""
         from lacuna.pipeline.export.typed.naming import load_schema
 
         where = topic if topic in self.schemas else ""
@@ -66,13 +69,13 @@ class Schemas:
 
 
 def _by_topic(text: str) -> tuple[str, str]:
-    """Return the topic and the value of [TOPIC=]VALUE. Text with a slash before the equals sign is a path."""
+    """Split [TOPIC=]VALUE into the topic and the value. If a slash precedes the equals sign, the text is a path."""
     topic, sign, value = text.partition("=")
     return (topic, value) if sign and "/" not in topic else ("", text)
 
 
 def _checked(settings: "ExportSettings") -> "ExportSettings":
-    """Return the settings after checking them. Raises UserError, PipelineError."""
+    """Raises UserError or PipelineError if the settings cannot be used."""
     from lacuna.pipeline.export.job import ICEBERG
     from lacuna.pipeline.export.running import check_settings
 
@@ -91,9 +94,9 @@ def _checked(settings: "ExportSettings") -> "ExportSettings":
 
 
 def pairs(texts: Iterable[str], otherwise: str) -> dict[str, str]:
-    """Return the names and values of NAME=VALUE texts.
+    """Parse NAME=VALUE texts.
 
-    Raises UserError for any other text; the error message ends with `otherwise`.
+    Raises UserError for any other text, with a message that ends with `otherwise`.
     """
     values: dict[str, str] = {}
     for text in texts:
@@ -106,8 +109,6 @@ def pairs(texts: Iterable[str], otherwise: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The options of `lacuna export`."""
-
     topics: Annotated[
         list[str] | None, argument(help="Names of the topics, or patterns such as 'logs-*'.")
     ] = None
@@ -336,7 +337,7 @@ class Given:
     spark: SparkOptions
 
     def settings(self) -> "ExportSettings":
-        """Return the settings of the export. Raises UserError, PipelineError."""
+        """Return the export's settings. Raises UserError, PipelineError."""
         from lacuna.pipeline.export.damage import ConfirmedDamage
         from lacuna.pipeline.export.job import ExportSettings
 
@@ -380,10 +381,9 @@ class Given:
     def _layouts(
         self, key: Schemas, value: Schemas
     ) -> "tuple[Layout, tuple[tuple[str, Layout], ...]]":
-        """Return the default row layout, and the layouts for topics and patterns with their own schemas.
+        """Return the default row layout, and the layouts of topics and patterns with schemas of their own.
 
-        Names come before patterns. Raises UserError for options that contradict each other, PipelineError for a schema
-        that cannot be used.
+        Topic names precede patterns. Raises UserError if options conflict, and PipelineError if a schema is unusable.
         """
         from lacuna.pipeline.export.job import is_pattern
         from lacuna.pipeline.export.layout import Layout
@@ -408,7 +408,7 @@ class Given:
         return layout_of(""), tuple((topic, layout_of(topic)) for topic in topics)
 
     def _subjects(self, key: Schemas, value: Schemas) -> "Subjects | None":
-        """Return the subjects of the registry, if one is given. Raises UserError."""
+        """Return the registry's subjects, or None without a registry. Raises UserError."""
         login = self.registry_login
         keys, values = (
             dict(map(_by_topic, each or ())) for each in (self.key_subject, self.value_subject)

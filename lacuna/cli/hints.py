@@ -1,4 +1,4 @@
-"""Options of other tools, and the corresponding options of `lacuna` commands."""
+"""Options of other tools, and the `lacuna` options that correspond to them."""
 
 import re
 from typing import Any, Final
@@ -56,7 +56,7 @@ _NAMES: Final = ("--topic", "--topics", "--group", "--transactional-id", "--name
 
 
 def hint_for(option: str, command: Any) -> str:
-    """Return a hint about the option to use instead of one that `command` does not have, or "" if no hint is known."""
+    """Suggest an option in place of one that `command` does not have. Return "" if there is no suggestion."""
     there = {name for parameter in command.params for name in parameter.opts}
     for text in _INSTEAD.get(option, ()):
         if text.split(" ", 1)[0] in there:

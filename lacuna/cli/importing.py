@@ -69,8 +69,6 @@ _KEEP_ABORTED: Final = "--keep-aborted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The options of `lacuna import run`."""
-
     source: Source
     topic: Wanted = None
     exclude: LeftOut = None
@@ -149,7 +147,7 @@ async def _run(given: Given, location: "ClusterLocation") -> None:
 
 
 async def _shown(importer: "Importer") -> None:
-    """Run an importer, and show on a terminal how many offsets have been copied."""
+    """Run an importer and, on a terminal, show how many offsets have been copied."""
     from lacuna.cli.progress import offsets_done
 
     running = asyncio.ensure_future(importer.run())

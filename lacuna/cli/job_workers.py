@@ -1,4 +1,4 @@
-"""Shared by jobs: the choice between Spark and this process, and the check that report files can be written."""
+"""For jobs: chooses between Spark and this process, and checks that report files can be written."""
 
 import os
 from contextlib import ExitStack
@@ -25,8 +25,6 @@ _SPARK = "Spark"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkOptions:
-    """The options that choose between Spark and this process."""
-
     spark: Annotated[
         bool | None,
         option(
@@ -48,9 +46,9 @@ class SparkOptions:
     ] = None
 
     def choice(self) -> bool | None:
-        """Return whether the user chose Spark, with --spark or with Spark settings; None if the user did not choose.
+        """Return whether to use Spark, or None if the user expressed no choice through --spark or Spark settings.
 
-        Raises UserError for Spark settings together with --no-spark.
+        Raises UserError if Spark settings are combined with --no-spark.
         """
         if not (is_typed(click.get_current_context(), "master") or self.conf):
             return self.spark
@@ -68,9 +66,9 @@ def choose_workers(
     progress: "Progress",
     stack: ExitStack,
 ) -> "Workers":
-    """Return the workers for the job `name`. Spark starts on first use; the exit stack stops it.
+    """Return the workers for the job `name`. Spark starts at first use, and stops when `stack` is closed.
 
-    Raises PipelineError if the Spark master is not valid or does not answer.
+    Raises PipelineError if the Spark master is invalid or does not respond.
     """
     from lacuna.pipeline.session import check_master, parse_settings, spark_session
     from lacuna.pipeline.workers import SPARK_FROM_BYTES, Workers
@@ -91,10 +89,10 @@ def choose_workers(
 
 
 def check_report_file(option: str, file: Path | str | None) -> None:
-    """Raises UserError if a report cannot be written to `file`. `option` is the option that errors name.
+    """Raises UserError, naming `option`, if a report cannot be written to `file`.
 
-    Call this function before the work begins, so that the report is not lost at the end. None (no report) and "-"
-    (standard output) always pass.
+    Call it before the work begins, so that the report is not lost at the end. None (no report) and "-" (standard
+    output) always pass.
     """
     if file is None or str(file) == "-":
         return

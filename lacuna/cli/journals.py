@@ -1,4 +1,4 @@
-"""`lacuna controlplane copy` and `set-time`, which work on a journal that no control plane is using."""
+"""`lacuna controlplane copy` and `set-time`, which work on a journal that is not in use."""
 
 import time
 from typing import Annotated

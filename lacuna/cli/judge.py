@@ -1,4 +1,4 @@
-"""`lacuna judge`: puts load on any Kafka, and checks what its clients saw."""
+"""`lacuna judge`: puts a load on any Kafka cluster, and checks what its clients observe."""
 
 import asyncio
 import random
@@ -30,8 +30,6 @@ _FAULTS: Final = "Faults"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The options of `lacuna judge`."""
-
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
     seconds: Annotated[
         float,
@@ -130,9 +128,9 @@ def _read(path: Path) -> "History":
 
 
 def _observed(given: Given) -> "History":
-    """Run the load, and return the observations. The history is written even if the cluster cannot be judged.
+    """Run the load, and return the history. The history is written even if the cluster cannot be judged.
 
-    If the final reading fails, anomalies that were found earlier still count.
+    If the final reading fails, anomalies found earlier still count.
     """
     from lacuna.judge.checker import judge as judged
     from lacuna.judge.client import Brokers
@@ -171,7 +169,7 @@ def _observed(given: Given) -> "History":
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file. If writing fails, report the failure, but keep the verdict and the exit code."""
+    """Write a file. A failure is reported, but changes neither the verdict nor the exit code."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

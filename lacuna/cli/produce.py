@@ -161,7 +161,7 @@ def produce(
 
 
 def _write(writer: "Writer", records: "Iterator[Record]", *, is_typed: bool) -> None:
-    """Writes all records. On Ctrl-C, prints the outcome of the records and raises Exit."""
+    """Write all records. On Ctrl-C, print what became of them and raise Exit."""
     if is_typed:
         err.print("Write one record per line; Ctrl-D ends.", style="dim")
     with writer:
@@ -212,7 +212,7 @@ def _check_name(name: str, what: str) -> None:
 
 
 def _stopped(writer: "Writer") -> str:
-    """Ends the writer after Ctrl-C, and returns the line about the outcome of the records."""
+    """End the writer after Ctrl-C, and return a line about what became of the records."""
     before = writer.transactions
     aborted = writer.abandon()
     if aborted:

@@ -128,7 +128,7 @@ async def delete(
 
 
 async def _check_empty(bootstrap: Agents, group: str) -> str:
-    """Return the type of the group, or "" if the group does not exist. Raises UserError if it has members."""
+    """Return the type of the group, or "" if it does not exist. Raises UserError if it has members."""
     listed = await _listed(bootstrap, group)
     if listed is None:
         return ""
@@ -141,7 +141,7 @@ async def _check_empty(bootstrap: Agents, group: str) -> str:
 
 
 async def _listed(bootstrap: Agents, group: str) -> ListedGroup | None:
-    """Return the group as listed by its agent, or None if it does not exist. Each agent lists its own groups."""
+    """Find the group by asking every agent, since each lists only its own. Return None if there is none."""
     async for each in listed_groups(bootstrap):
         if each.group_id == group:
             return each
@@ -149,7 +149,7 @@ async def _listed(bootstrap: Agents, group: str) -> ListedGroup | None:
 
 
 async def listed_groups(bootstrap: Agents) -> AsyncIterator[ListedGroup]:
-    """Yield the groups of each agent in turn. Raises UserError at the first agent that does not list its groups."""
+    """Yield the groups of each agent in turn. Raises UserError at the first agent that fails to list its groups."""
     for response in await ask_every_agent(bootstrap, *LIST_GROUPS, ListGroupsRequest()):
         check(response.error_code, "groups")
         for each in response.groups:
@@ -159,7 +159,7 @@ async def listed_groups(bootstrap: Agents) -> AsyncIterator[ListedGroup]:
 async def committed_offsets(
     connection: KafkaConnection, group: str
 ) -> Mapping[tuple[str, int], int]:
-    """Return the committed offsets of a group by topic and partition."""
+    """Return a group's committed offsets by topic and partition."""
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)])
     response = await connection.ask(*OFFSET_FETCH, request)
     (fetched,) = response.groups
@@ -174,7 +174,7 @@ async def committed_offsets(
 async def _first_unfinished(
     connection: KafkaConnection, group: str
 ) -> Mapping[tuple[str, int], int]:
-    """Return the start offsets of a share group, by topic and partition."""
+    """Return a share group's start offsets by topic and partition."""
     response = await share_offsets(connection, group)
     return {
         (topic.topic_name, each.partition_index): each.start_offset
@@ -186,7 +186,7 @@ async def _first_unfinished(
 async def share_offsets(
     connection: KafkaConnection, group: str
 ) -> wire.DescribeShareGroupOffsetsResponseGroup:
-    """Return the offsets of a share group in all its partitions. Raises UserError."""
+    """Return a share group's offsets in all its partitions. Raises UserError."""
     response = await connection.ask(
         *DESCRIBE_SHARE_GROUP_OFFSETS,
         wire.DescribeShareGroupOffsetsRequest(

@@ -109,7 +109,7 @@ async def list_topics(
 
 
 def _retention(configs: Mapping[str, str]) -> str:
-    """Return how long, or up to which total size, a topic's records are kept."""
+    """Describe how long, or up to which total size, a topic keeps its records."""
     bounds = []
     if (milliseconds := int(effective(configs, "retention.ms"))) >= 0:
         bounds.append(show_duration(milliseconds / 1000))
@@ -326,7 +326,7 @@ async def _trim(name: str, offsets: Mapping[int, int], bootstrap: Agents) -> Non
 
 
 def _configs_given(entries: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the names and values of --config. Raises UserError."""
+    """Parse the values of --config. Raises UserError."""
     pairs = [entry.partition("=") for entry in entries]
     for key, equals, value in pairs:
         if not key:

@@ -1,4 +1,4 @@
-"""`lacuna transactions`: list, describe, abort, and the transactions that consumers wait for."""
+"""`lacuna transactions`: list, describe, abort, blame."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -75,7 +75,7 @@ async def list_transactions(
 
 
 async def _show_open(bootstrap: Agents, ids: Sequence[str]) -> None:
-    """Shows open transactions, the oldest first."""
+    """Show open transactions, oldest first."""
     found: list[wire.TransactionState] = []
     now_ms = SystemWallClock().now_ms()
     async with KafkaConnection(bootstrap) as connection:

@@ -1,4 +1,4 @@
-"""Sizes, durations and counts in a user's notation: 256KiB, 64MiB; 30s, 7d; 1 task, 2 tasks."""
+"""Sizes, durations and counts as users type and read them: 256KiB, 64MiB; 30s, 7d; 1 task, 2 tasks."""
 
 import re
 from typing import Final
@@ -13,7 +13,7 @@ _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def parse_size(text: str, what: str) -> int:
-    """Return a size in bytes, more than 0. `what` names the option in errors. Raises UserError."""
+    """Parse a size into bytes. `what` is the option's name for errors. Raises UserError unless it is more than 0."""
     match = _SIZE.fullmatch(text.strip())
     size = int(match[1]) * _BYTES[match[2].lower()] if match else 0
     if size <= 0:
@@ -24,7 +24,7 @@ def parse_size(text: str, what: str) -> int:
 
 
 def show_size(size: int) -> str:
-    """Return a size in bytes as text, in the largest unit that makes the number at least 1: `512 bytes`, `1.5 MiB`."""
+    """Format a number of bytes in the largest unit in which it is at least 1: `512 bytes`, `1.5 MiB`."""
     value, at = float(size), 0
     while value >= 1024 and at < len(_UNITS) - 1:
         value, at = value / 1024, at + 1
@@ -36,9 +36,9 @@ def show_count(count: int, what: str) -> str:
 
 
 def parse_duration(text: str, what: str) -> float:
-    """Return a duration in seconds, more than 0 and at most a century.
+    """Parse a duration into seconds. `what` is the option's name for errors.
 
-    `what` names the option in errors. Raises UserError.
+    Raises UserError unless the duration is more than 0 and at most a century.
     """
     seconds = seconds_of(text)
     if seconds is None:
@@ -47,7 +47,7 @@ def parse_duration(text: str, what: str) -> float:
 
 
 def show_duration(seconds: float) -> str:
-    """Return a duration as text, in the largest unit that gives a whole number: `7d`, `90m`, `1.5s`."""
+    """Format a duration in the largest unit that makes it a whole number: `7d`, `90m`, `1.5s`."""
     for unit, size in _DURATIONS:
         if seconds >= size and not seconds % size:
             return f"{seconds / size:g}{unit}"

@@ -1,4 +1,4 @@
-"""The records that `lacuna produce` reads: lines, JSON lines, or whole files."""
+"""The input of `lacuna produce`: lines, JSON lines, or whole files."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ _STANDARD_INPUT: Final = "-"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record to write. Without a partition, its key chooses one. `timestamp` is in milliseconds since 1970."""
+    """A record to write. Without a partition, the key decides. `timestamp` is in milliseconds since 1970."""
 
     key: bytes | None = None
     value: bytes | None = None
@@ -30,7 +30,7 @@ class Record:
     timestamp: int | None = None
 
     def arguments(self, headers: Sequence[Header]) -> dict[str, Any]:
-        """Return the arguments for confluent-kafka's `produce`, with additional headers."""
+        """Return the arguments for confluent-kafka's `produce`, with `headers` added."""
         given: dict[str, Any] = {
             "key": self.key,
             "value": self.value,
@@ -44,7 +44,7 @@ class Record:
 
 
 def lines_of(files: Sequence[Path]) -> Iterator[bytes]:
-    """Yield the lines of files, or of standard input if no files are given, without line ends. Raises UserError."""
+    """Yield the lines of files, or of standard input without any, stripped of their line ends. Raises UserError."""
     for file in files or (Path(_STANDARD_INPUT),):
         with _opened(file) as stream:
             for line in stream:
@@ -52,7 +52,7 @@ def lines_of(files: Sequence[Path]) -> Iterator[bytes]:
 
 
 def whole_files(files: Sequence[Path]) -> Iterator[Record]:
-    """Yield a record for each file, whose value is the content of the file. Raises UserError."""
+    """Yield a record for each file, with the file's content as the value. Raises UserError."""
     for file in files:
         with _opened(file) as stream:
             yield Record(value=stream.read())
@@ -61,7 +61,9 @@ def whole_files(files: Sequence[Path]) -> Iterator[Record]:
 def plain_records(
     lines: Iterator[bytes], separator: bytes | None, *, null: bool
 ) -> Iterator[Record]:
-    """Yield a record for each line. The key precedes the separator, if given. With `null`, empty values become null."""
+    """Yield a record for each line. Text before the separator, if any, is the key. With `null`, empty values become
+    null.
+    """
     for line in lines:
         key: bytes | None = None
         value: bytes | None = line
@@ -73,7 +75,7 @@ def plain_records(
 
 
 def json_records(lines: Iterator[bytes]) -> Iterator[Record]:
-    """Yield a record for each line, a JSON object in the form that `consume --json` prints. Empty lines are skipped.
+    """Yield a record for each line, a JSON object as `consume --json` prints it. Skips empty lines.
 
     Raises UserError with the number of the invalid line.
     """
@@ -110,7 +112,7 @@ def _number(fields: Mapping[str, Any], name: str) -> int | None:
 
 
 def _headers(given: Any) -> list[Header]:
-    """Return headers, given as an object or as `consume --json` prints them: a list of objects."""
+    """Parse headers: an object or, as `consume --json` prints them, a list of objects."""
     if isinstance(given, dict):
         return [(name, _bytes(value)) for name, value in given.items()]
     if not all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in given):
@@ -119,7 +121,7 @@ def _headers(given: Any) -> list[Header]:
 
 
 def _bytes(value: Any) -> bytes | None:
-    """Return the bytes of a key or value: text, {"base64": TEXT}, or any other JSON, which is written as JSON."""
+    """Parse a key or value: text, {"base64": TEXT}, or any other JSON, which is kept as JSON."""
     if value is None:
         return None
     if isinstance(value, str):

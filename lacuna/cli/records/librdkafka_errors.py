@@ -1,4 +1,4 @@
-"""Explains librdkafka errors to the user of a command, with the remedy."""
+"""Explains librdkafka's errors and their remedies."""
 
 from typing import Final
 
@@ -24,7 +24,6 @@ _HINTS: Final = {
 
 
 def explain_error(error: KafkaError) -> str:
-    """Return one line that describes an error and the remedy."""
     code = error.code()
     if hint := _HINTS.get(code):
         return hint

@@ -1,4 +1,4 @@
-"""The points at which reading begins and ends, as written in options."""
+"""Parses the points at which reading begins and ends."""
 
 import re
 from typing import Final
@@ -12,7 +12,7 @@ _AGO: Final = re.compile(r"[0-9.]+ ?[a-z]+", re.ASCII)
 
 
 def parse_from(text: str, now_ms: int, what: str = "--from") -> Point:
-    """Parses earliest, end, end-N, an offset or a time. `what` is the option that errors name. Raises UserError."""
+    """Parses earliest, end, end-N, an offset or a time. `what` is the option's name for errors. Raises UserError."""
     return _parse(text, what, "earliest, end, end-100", now_ms)
 
 
@@ -27,7 +27,7 @@ def parse_until(text: str, now_ms: int) -> Point:
 
 
 def parse_at(text: str, now_ms: int) -> int:
-    """Parses the past time at which reading ends into milliseconds since 1970. Raises UserError."""
+    """Parses the past time at which reading ends. Returns milliseconds since 1970. Raises UserError."""
     try:
         return past_time_of(text, now_ms)
     except ValueError as error:
