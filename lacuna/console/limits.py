@@ -1,4 +1,4 @@
-"""The bounds on what the console may spend to answer any request."""
+"""Limits on what the console spends on a request."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The changes to topics: a row for each, with its form, its preview, and the requests to an agent."""
+"""The changes to topics, with their forms, previews and requests."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ _CONFIGS_HINT: Final = "One NAME=VALUE per line, such as retention.ms=7d or max.
 
 
 def _on_topic(operation: Operation) -> Needs:
-    """The change needs an operation's permission on the topic in its address. Hidden topics are not found."""
+    """Require permission for an operation on the topic in the address. A hidden topic counts as missing."""
 
     def needs(rights: Rights, path: Mapping[str, Any]) -> None:
         if rights.topic(path["topic"]):
@@ -132,7 +132,7 @@ async def _config_fields(turn: Turn) -> Sequence[Field]:
 
 
 async def _described(turn: Turn) -> Topic:
-    """Return the topic. The visitor must be allowed to see its configs."""
+    """Return the topic, provided that the visitor may see its configs."""
     topic = await _topic_of(turn)
     turn.rights.check_topic(topic.name, Operation.DESCRIBE_CONFIGS)
     return topic
@@ -180,7 +180,7 @@ async def _alter(
 
 
 def _configs_in(text: str) -> dict[str, str]:
-    """Return the configs in NAME=VALUE lines, converted to the configs' own units. Raises BadRequest."""
+    """Parse NAME=VALUE lines, and convert the values to the configs' units. Raises BadRequest."""
     configs: dict[str, str] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         name, equals, value = (part.strip() for part in line.partition("="))

@@ -1,7 +1,7 @@
-"""The health of a cluster as seen through its agents: what each part reports, and what is wrong with it.
+"""Checks the health of a cluster through its agents.
 
-`look` asks all parts at the same time and waits at most two seconds for each. A part that does not answer is reported
-as a problem and does not delay the others. `problems_of` evaluates the answers without waiting or sending requests.
+`look` asks all parts of the cluster at once and waits at most two seconds for each, so a part that does not answer
+becomes a problem without delaying the others. `problems_of` evaluates the answers, without further requests.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenAgent:
-    """One agent that clients are sent to. If it did not answer, `problem` says why."""
+    """An agent that clients are sent to. `problem` says why it did not answer."""
 
     node_id: int
     address: str
@@ -81,7 +81,7 @@ class SeenAgent:
 
 @dataclass(slots=True, kw_only=True)
 class Seen:
-    """The answers from the parts of a cluster. A part that did not answer is None, and `problems` has the reason."""
+    """The answers of a cluster's parts. A part that did not answer is None, with the reason in `problems`."""
 
     cluster_id: str = ""
     agents: Sequence[SeenAgent] = ()
@@ -98,7 +98,7 @@ class Seen:
 
 
 async def look(agents: Agents) -> Seen:
-    """Ask a cluster about all its parts. Raises NotAuthenticated. Raises UserError only for malformed addresses."""
+    """Ask all parts of a cluster. Raises NotAuthenticated, and UserError only for malformed addresses."""
     seen = Seen()
     try:
         async with KafkaConnection(agents, PART_SECONDS) as connection:
@@ -146,7 +146,7 @@ async def _look_at(
 
 
 async def _look_at_health(seen: Seen, agents: Agents) -> None:
-    """Ask an agent for the health of the store and of the control planes."""
+    """Ask an agent for the health of the store and the control planes."""
     try:
         async with KafkaConnection(agents, _HEALTH_SECONDS) as connection:
             seen.health = (await ask_agent(connection, AgentQuestion(wants_health=True))).health
@@ -155,7 +155,6 @@ async def _look_at_health(seen: Seen, agents: Agents) -> None:
 
 
 async def _look_at_control(seen: Seen, agents: Agents) -> None:
-    """Ask the control plane for the contents of the cluster."""
     try:
         async with asyncio.timeout(PART_SECONDS), relayed(agents) as control:
             topics = control.cluster.topics_by_id.values()
@@ -188,7 +187,7 @@ def _unseen(part: str, error: Exception) -> Problem:
 
 
 def problems_of(seen: Seen, now_ms: int) -> list[Problem]:
-    """Return the problems, the worst first."""
+    """Return the problems, worst first."""
     found = [
         *seen.problems,
         *_of_agents(seen),
@@ -285,7 +284,7 @@ def _is_below(bound: tuple[float, int], status: ControlPlaneStatus) -> bool:
 
 
 def _of_reports(seen: Seen, now_ms: int) -> Iterator[Problem]:
-    """Yield the problems that agents report to the control plane."""
+    """Yield the problems that agents have reported to the control plane."""
     if seen.described is None:
         return
     reports = [each for each in seen.described.agents if each.HasField("report")]
