@@ -58,7 +58,7 @@ def agent(given: Given) -> None:
     log_to_stderr(given.verbose, given.settings.make(places.LogLines).format)
     control = given.settings.make(places.ControlAddress).control
     if not control:
-        fail("an agent needs a control plane: name its address with --control HOST:PORT")
+        fail("an agent needs a control plane: specify its address with --control HOST:PORT")
     url = _store_url(given.settings)
     options = AgentOptions(url=url, configuration=given.settings, verbose=given.verbose)
     options.parts()
@@ -78,7 +78,7 @@ def _store_url(settings: Configuration) -> str:
     objects = settings.make(places.ObjectsFolder).objects
     if bool(named) == bool(objects):
         problem = "more than one place" if named else "no place"
-        fail(f"{problem} for the records was named: use one of --bucket, --objects and --store")
+        fail(f"{problem} for the records was specified: use one of --bucket, --objects and --store")
     return with_given_keys(settings, named or folder_url(Path(objects)))
 
 

@@ -106,14 +106,14 @@ def named_store(configuration: Configuration) -> str:
     """
     store, s3 = configuration.make(StoreUrl).store, configuration.make(Bucket)
     if store and s3.bucket:
-        fail("--bucket and --store both name a place for the records: leave one of them out")
+        fail("--bucket and --store both specify where to keep the records: use only one of them")
     if s3.endpoint and not s3.bucket:
         fail(
-            "--endpoint needs --bucket: name the bucket; with --store, write ?endpoint=… into its URL"
+            "--endpoint needs --bucket: specify the bucket; with --store, add ?endpoint=… to its URL"
         )
     if (s3.sse or s3.sse_kms_key_id) and not s3.bucket:
         option = "--s3-sse" if s3.sse else "--s3-sse-kms-key-id"
-        fail(f"{option} needs --bucket: name the bucket; with --store, write ?sse=… into its URL")
+        fail(f"{option} needs --bucket: specify the bucket; with --store, add ?sse=… to its URL")
     return s3.url() if s3.bucket else store
 
 
@@ -133,7 +133,7 @@ def with_given_keys(configuration: Configuration, url: str) -> str:
     given = configuration.make(Encryption)
     if given.keys and given.command:
         fail(
-            "--encryption-keys and --encryption-key-command both name the keys: leave one of them out"
+            "--encryption-keys and --encryption-key-command both specify the keys: use only one of them"
         )
     if given.command:
         os.environ[COMMAND_VARIABLE] = given.command

@@ -266,8 +266,8 @@ class _Text(click.types.StringParamType):
         text = super().convert(value, param, ctx)
         if not text and ctx is not None and param is not None and _is_typed(ctx, param):
             can_be_left_out = isinstance(param, Option) and not param.required
-            message = "it is empty: write a value"
-            self.fail(message + ", or leave the option out" * can_be_left_out, param, ctx)
+            message = "it is empty: specify a value"
+            self.fail(message + ", or omit the option" * can_be_left_out, param, ctx)
         return text
 
 

@@ -118,7 +118,7 @@ def check_profile(name: str, profiles: Profiles) -> None:
     if name not in profiles.options:
         hint = did_you_mean(name, profiles.options)
         raise UserError(
-            f"there is no profile {name}; {hint or '`lacuna profile list` shows the existing ones'}"
+            f"there is no profile {name}; {hint or '`lacuna profile list` lists the profiles'}"
         )
 
 
@@ -259,7 +259,7 @@ def _given(file: ConfigFile, key: str, option: click.Option) -> object:
     if option.multiple:
         return value if isinstance(value, list) else [value]
     if isinstance(value, list):
-        raise UserError(f"{file.path}: {key} is a list: write one value")
+        raise UserError(f"{file.path}: {key} is a list: specify a single value")
     return value
 
 

@@ -38,7 +38,9 @@ _RATE_SECONDS: Final = 2.0
 def _isolation(text: str) -> str:
     level = text.removeprefix("read_")
     if level not in _ISOLATIONS:
-        raise click.BadParameter(f"{text!r} is not a level: write {' or '.join(_ISOLATIONS)}")
+        raise click.BadParameter(
+            f"{text!r} is not an isolation level: choose {' or '.join(_ISOLATIONS)}"
+        )
     return level
 
 
@@ -159,7 +161,7 @@ class Given:
             "-o",
             parser=click.Choice(("parquet", "arrow", "csv")),
             help="Write the records to FILE in this format, straight from the bucket, up to "
-            "the present end. CSV can hold neither headers nor bytes that are not text.",
+            "the present end. CSV can represent neither headers nor bytes that are not text.",
         ),
     ] = None
     place: JobPlace
@@ -244,7 +246,7 @@ def _portions(given: Given, reading: "Reading") -> Iterator[list[Any]]:
             ("partition", "--partition"),
         ):
             if is_typed(context, name):
-                fail(f"--group and {option_name} both define what is read: leave one of them out")
+                fail(f"--group and {option_name} both define what is read: use only one of them")
         begin = "end" if given.follow and not is_typed(context, "begin") else given.begin
         if begin not in _RESETS:
             fail(f"--from {begin}: a group begins where it has committed, or at earliest or end")
@@ -330,7 +332,7 @@ def _rendering(given: Given) -> Callable[[Any], bytes]:
     from lacuna.cli.records.formats import parse_format, render_json
 
     if given.as_json and is_typed(click.get_current_context(), "format"):
-        fail("--json and --format both define the output: leave one of them out")
+        fail("--json and --format both define the output: use only one of them")
     if given.as_json:
         return render_json
     return parse_format(given.format, b"NULL" if given.null else b"")
@@ -349,9 +351,9 @@ def _bounds(given: Given, *, is_follow: bool) -> tuple[Point, Point]:
 
 def _check_past(until: str, *, committed: bool) -> None:
     if until != "never":
-        fail("--at and --until both define the end: leave one of them out")
+        fail("--at and --until both define the end: use only one of them")
     if not committed:
-        fail("--at shows only what a read_committed consumer could see: leave --isolation out")
+        fail("--at shows only what a read_committed consumer could see: omit --isolation")
 
 
 def _print(outputs: Iterable[bytes]) -> None:

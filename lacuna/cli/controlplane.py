@@ -109,12 +109,12 @@ def _check_rights(listen: str, configuration: Configuration) -> None:
     tls = configuration.make(ControlTlsSettings)
     if listen.startswith("unix:") or not tls.authorities:
         fail(
-            "--authorizer of a control plane applies to jobs, which it identifies by their certificates: listen on "
-            "HOST:PORT with --control-tls-ca, -cert and -key, or leave --authorizer out"
+            "a control plane's --authorizer applies to jobs, which it identifies by their certificates: listen on "
+            "HOST:PORT with --control-tls-ca, -cert and -key, or omit --authorizer"
         )
     if not tls.principals:
         fail(
-            "--authorizer of a control plane applies to jobs, and without controlplane.cluster.principals every peer "
+            "a control plane's --authorizer applies to jobs, and without controlplane.cluster.principals every peer "
             "with a certificate is part of the cluster: list agents and control planes in that setting"
         )
 
@@ -195,7 +195,7 @@ async def status(
         parse_address(control.address)
     answer = await ask_status(control.address, tls=made_of(control.tls))
     if answer is None:
-        fail(f"no control plane answers at {control}: start it, or check the address")
+        fail(f"no control plane answers at {control}: start one, or check the address")
     standbys = sorted(answer.standbys, key=lambda standby: standby.address)
     if as_json:
         say(json.dumps(_as_json(answer, standbys)))

@@ -51,7 +51,7 @@ def report(error: Any) -> int | None:
         return None
     context = getattr(error, "ctx", None)
     name = context.command_path if context is not None else "lacuna"
-    print_error(f"{_explain(error, context)}; `{name} --help` explains")
+    print_error(f"{_explain(error, context)}; see `{name} --help`")
     return 2
 
 

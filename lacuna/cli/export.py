@@ -50,10 +50,10 @@ def export(given: Given) -> None:
             return
         if not given.topics:
             fail(
-                "name the topics to export, or list the complete cuts of earlier exports with --status"
+                "specify the topics to export, or list the complete cuts of earlier exports with --status"
             )
         if given.watch and given.follow:
-            fail("--watch and --follow both repeat the export: leave one of them out")
+            fail("--watch and --follow both repeat the export: use only one of them")
         pause = parse_duration(given.watch, "--watch") if given.watch else 0.0
         location = locate(given.place)
         uses_spark = given.spark.choice()
@@ -200,7 +200,7 @@ def _sentence(report: "TopicReport") -> str:
     )
     if report.skipped:
         count = sum(each.end_offset - each.first_offset for each in report.skipped)
-        text += f"; {show_count(count, 'offset')} could not be read and were left out"
+        text += f"; {show_count(count, 'offset')} could not be read and were skipped"
     if report.misfits:
         text += f"; {report.misfits} did not match their schema"
     if report.quarantined:

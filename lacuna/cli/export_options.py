@@ -83,11 +83,11 @@ def _checked(settings: "ExportSettings") -> "ExportSettings":
     if settings.format != ICEBERG and is_iceberg:
         raise UserError(
             "--catalog, --catalog-uri, --table, --expire-snapshots and --maintain apply only to Iceberg: add --format "
-            "iceberg, or leave them out"
+            "iceberg, or omit them"
         )
     if settings.format != ICEBERG and not settings.to:
         raise UserError(
-            "the export has no destination: name a folder or the URL of a bucket with --to"
+            "the export has no destination: specify a folder or the URL of a bucket with --to"
         )
     check_settings(settings)
     return settings
@@ -129,8 +129,8 @@ class Given:
     skip_damage: Annotated[
         Path | None,
         option(
-            help="A report from `lacuna verify --json`. The export leaves out the damaged records "
-            "listed in the report. Other damage still makes the export of the topic fail."
+            help="A report from `lacuna verify --json`. The export skips the damaged records listed in it. "
+            "Other damage still makes a topic's export fail."
         ),
     ] = None
     watch: Annotated[
@@ -168,8 +168,8 @@ class Given:
     sort_by: Annotated[
         str,
         option(
-            help="Columns, separated by commas, by which the rows in a file are "
-            "sorted, in parts of up to 32 MiB. Default: offset order.",
+            help="Columns, separated by commas, to sort the rows of a file by, in parts of up to 32 MiB. "
+            "Default: offset order.",
             panel=_FILES,
         ),
     ] = ""
@@ -212,7 +212,7 @@ class Given:
         list[str] | None,
         option(
             metavar="[TOPIC=]FILE",
-            help="Schema of the keys, in the form of --value-schema.",
+            help="Schema of the keys, in the same form as --value-schema.",
             panel=_SCHEMA,
         ),
     ] = None
@@ -220,7 +220,7 @@ class Given:
         list[str] | None,
         option(
             metavar="[TOPIC=]NAME",
-            help="Protobuf message of the keys, in the form of --value-message.",
+            help="Protobuf message of the keys, in the same form as --value-message.",
             panel=_SCHEMA,
         ),
     ] = None
@@ -262,7 +262,7 @@ class Given:
         list[str] | None,
         option(
             metavar="[TOPIC=]SUBJECT",
-            help="Subject of the keys, in the form of --value-subject. Default: '{topic}-key'.",
+            help="Subject of the keys, in the same form as --value-subject. Default: '{topic}-key'.",
             panel=_SCHEMA,
         ),
     ] = None
@@ -353,7 +353,7 @@ class Given:
         maintains = self.maintain or self.upsert or (self.follow and self.format == "iceberg")
         age = self.expire_snapshots or ("1d" if maintains else None)
         catalog = {} if self.catalog_uri is None else {"uri": self.catalog_uri}
-        catalog |= pairs(self.catalog or (), "is not a property: write --catalog NAME=VALUE")
+        catalog |= pairs(self.catalog or (), "is not a property: use --catalog NAME=VALUE")
         made = ExportSettings(
             to=self.to,
             format=self.format,
@@ -374,7 +374,7 @@ class Given:
             else int(parse_duration(age, "--expire-snapshots") * 1000),
             merges=maintains,
             upserts=self.upsert,
-            tables=pairs(self.table_names or (), "names no table: write --table TOPIC=NAME"),
+            tables=pairs(self.table_names or (), "does not name a table: use --table TOPIC=NAME"),
         )
         return _checked(made)
 

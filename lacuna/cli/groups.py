@@ -364,7 +364,7 @@ async def _fail_without(connection: KafkaConnection, group: str) -> NoReturn:
     """Raises UserError for a group that does not exist, with the most similar name."""
     known = await questions.groups(RelayedClient(connection))
     hint = did_you_mean(group, [each.group_id for each in known])
-    hint = hint or "`lacuna groups list` shows the existing groups"
+    hint = hint or "`lacuna groups list` lists the groups"
     fail(f"group {group}: the group does not exist; {hint}")
 
 

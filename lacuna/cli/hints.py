@@ -62,7 +62,7 @@ def hint_for(option: str, command: Any) -> str:
         if text.split(" ", 1)[0] in there:
             return f"write {text}"
     if option in ("--config", "-c"):
-        return "write it before the command: lacuna --config FILE COMMAND"
+        return "put it before the command: lacuna --config FILE COMMAND"
     if option == "--replication-factor":
         return "Lacuna has no replicas, because the object store keeps the records safe"
     if re.fullmatch(r"-\d+", option):

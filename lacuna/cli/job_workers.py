@@ -54,7 +54,7 @@ class SparkOptions:
             return self.spark
         if self.spark is False:
             raise UserError(
-                "--master and --conf have no effect with --no-spark: leave them out, or leave --no-spark out"
+                "--master and --conf have no effect with --no-spark: omit them, or omit --no-spark"
             )
         return True
 
@@ -98,10 +98,10 @@ def check_report_file(option: str, file: Path | str | None) -> None:
         return
     path = Path(file)
     if path.is_dir():
-        fail(f"{option} {path} is a folder: name a file in the folder")
+        fail(f"{option} {path} is a folder: specify a file in the folder")
     if not path.parent.is_dir():
         fail(
-            f"{option} {path}: the folder {path.parent} does not exist: create it, or name another file"
+            f"{option} {path}: the folder {path.parent} does not exist: create it, or choose another file"
         )
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        fail(f"{option} {path} is not writable: change its permissions, or name another file")
+        fail(f"{option} {path} is not writable: change its permissions, or choose another file")

@@ -65,7 +65,7 @@ class Given:
         float,
         option(
             min=1,
-            help="The number of seconds after its commit within which a record must be visible if there is no fault.",
+            help="Seconds within which committed records must become visible while there is no fault.",
         ),
     ] = 30.0
     html: Annotated[
@@ -123,7 +123,7 @@ def _read(path: Path) -> "History":
 
     history = parse(path.read_text(encoding="utf-8"))
     if not history:
-        raise UserError(f"{path} has no operations: write one with --history")
+        raise UserError(f"{path} contains no operations: create such a file with --history")
     return history
 
 
@@ -139,7 +139,7 @@ def _observed(given: Given) -> "History":
 
     if len(given.heal or ()) > len(given.fault or ()):
         raise UserError(
-            "there are more --heal than --fault: give at most one --heal for each --fault"
+            "there are more --heal options than --fault options: use at most one --heal for each --fault"
         )
     seed = secrets.randbits(32) if given.seed is None else given.seed
     plan = Plan(

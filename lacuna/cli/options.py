@@ -33,7 +33,7 @@ _INSTEAD = {
 def folder(text: str) -> Path:
     """Parse the path of a folder. Raises BadParameter for empty text, which would mean the current folder."""
     if not text:
-        raise click.BadParameter("it is empty; write . for the current folder")
+        raise click.BadParameter("it is empty; use . for the current folder")
     return Path(text)
 
 

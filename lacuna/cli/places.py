@@ -46,7 +46,7 @@ class DataFolder(Checked):
 
     def __post_init__(self) -> None:
         if not self.data:
-            raise SettingsError("data is empty: write . for the current folder")
+            raise SettingsError("data is empty: use . for the current folder")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ class StoreUrl(Checked):
         "store",
         "",
         f"The URL of the cluster's object store: {SHARED_FORMS}. A control plane with --journal needs "
-        "it, because the bucket holds the journal's snapshots, or with `bucket` the whole journal.",
+        "it, because the bucket contains the journal's snapshots or, with `bucket`, the whole journal.",
         option="--store",
         panel=_RECORDS,
         yields_to=("moto", "bucket", "objects"),

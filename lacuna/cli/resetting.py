@@ -62,7 +62,7 @@ async def reset(
         committed = await read(connection, group)
     topics = topic or sorted({name for name, _ in committed})
     if not topics:
-        fail(f"group {group} has not committed any offsets: name its topics with --topic")
+        fail(f"group {group} has not committed any offsets: specify topics with --topic")
     moves: dict[str, dict[int, int]] = {}
     for name in topics:
         end = Point(Kind.END)

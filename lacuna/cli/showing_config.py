@@ -37,7 +37,7 @@ def _context(context: click.Context, words: Sequence[str]) -> click.Context:
         group = context.command
         if not isinstance(group, click.Group) or word not in group.commands:
             fail(
-                f"the command {' '.join(words)} does not exist: `lacuna --help` lists all commands"
+                f"the command {' '.join(words)} does not exist: `lacuna --help` lists the commands"
             )
         child = group.commands[word]
         if isinstance(group, LazyGroup):

@@ -330,7 +330,7 @@ def _configs_given(entries: Sequence[str]) -> list[tuple[str, str]]:
     pairs = [entry.partition("=") for entry in entries]
     for key, equals, value in pairs:
         if not key:
-            fail(f"--config {equals}{value}: the name is empty; write NAME=VALUE")
+            fail(f"--config {equals}{value}: the name is empty; use NAME=VALUE")
         if not equals:
-            fail(f"--config {key}: write NAME=VALUE, for example max.message.bytes=2000000")
+            fail(f"--config {key}: use NAME=VALUE, for example max.message.bytes=2000000")
     return [with_unit(key, value) for key, _, value in pairs]

@@ -49,7 +49,7 @@ async def list_transactions(
 ) -> None:
     """Lists the transactional producers and the states of their transactions."""
     if is_open and state:
-        fail("--open and --state both choose the states: leave one of them out")
+        fail("--open and --state both choose the states: use only one of them")
     states = [ONGOING] if is_open else state or ()
     responses = await ask_every_agent(
         bootstrap,
@@ -175,7 +175,7 @@ async def blame_transactions(
         blamed = await blame(client, topic)
     now_ms = SystemWallClock().now_ms()
     if not blamed:
-        print_line(f"no readers of {topic} wait for an open transaction")
+        print_line(f"no consumer of {topic} is waiting for an open transaction")
     table(
         (
             "partition",

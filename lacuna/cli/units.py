@@ -18,7 +18,7 @@ def parse_size(text: str, what: str) -> int:
     size = int(match[1]) * _BYTES[match[2].lower()] if match else 0
     if size <= 0:
         raise UserError(
-            f"{what} {text} is not a size: write one such as 65536, 256KiB, 64MiB or 1GiB"
+            f"{what} {text} is not a size: use a value such as 65536, 256KiB, 64MiB or 1GiB"
         )
     return size
 
@@ -42,7 +42,7 @@ def parse_duration(text: str, what: str) -> float:
     """
     seconds = seconds_of(text)
     if seconds is None:
-        raise UserError(f"{what} {text}: write a duration such as 30s, 10m, 24h or 7d")
+        raise UserError(f"{what} {text}: use a duration such as 30s, 10m, 24h or 7d")
     return seconds
 
 

@@ -127,13 +127,13 @@ def _serve(given: Given, options: AgentOptions) -> None:
 def _store_url(settings: Configuration) -> str:
     named = named_store(settings)
     if not named and settings.make(places.BucketCreation).create_bucket:
-        fail("--create-bucket needs a bucket: name it with --bucket or --store")
+        fail("--create-bucket needs a bucket: specify it with --bucket or --store")
     journal = settings.make(places.JournalPlace).journal
     if not named and journal and shared_kind_of(journal).is_in_bucket:
-        fail(f"--journal {journal} needs a bucket: name it with --bucket or --store")
+        fail(f"--journal {journal} needs a bucket: specify it with --bucket or --store")
     if named and not kind_of(named).is_shared:
         fail(
-            f"--store {named} would lose the records at the end and keep the journal: use --moto, which keeps neither"
+            f"--store {named} would lose the records on exit but keep the journal: use --moto, which keeps neither"
         )
     folder = Path(settings.make(places.DataFolder).data) / "objects"
     return with_given_keys(settings, named or folder_url(folder))
@@ -143,11 +143,11 @@ def _on_moto(settings: Configuration, stack: ExitStack) -> Configuration:
     """Start a moto server. Return the settings with its bucket and endpoint, and with a data folder."""
     context = click.get_current_context()
     if any(is_typed(context, name) for name in ("bucket", "endpoint", "store")):
-        fail("--moto has its own bucket: leave --bucket, --endpoint and --store out")
+        fail("--moto has its own bucket: omit --bucket, --endpoint and --store")
     if is_typed(context, "data"):
         fail(
             "--moto keeps neither records nor journal on disk, so --data would have no effect: "
-            "leave one of the two out"
+            "use only one of the two"
         )
     if "LACUNA_DATA" in os.environ:
         click.echo("ignoring LACUNA_DATA: --moto keeps nothing on disk", err=True)

@@ -76,7 +76,7 @@ def summary(report: Report) -> list[str]:
         f"read {read}, {show_size(report.bytes_read)} in {report.seconds:.1f} s",
     ]
     if report.task_seconds:
-        lines.append(f"{report.task_seconds:.1f} s of tasks: {rate} a second and core")
+        lines.append(f"{report.task_seconds:.1f} s of tasks: {rate} per second and core")
     left = report.unreferenced
     unreferenced = [
         f"{count} {what}"

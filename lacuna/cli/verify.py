@@ -84,11 +84,9 @@ class Given:
         if self.metadata not in _SOURCES:
             raise UserError(f"--metadata {self.metadata!r}: choose control or bucket")
         if self.metadata_only and (self.keys or self.checksums_only):
-            raise UserError(
-                "--metadata-only reads no objects: leave --keys and --checksums-only out"
-            )
+            raise UserError("--metadata-only reads no objects: omit --keys and --checksums-only")
         if self.keys and self.spark.spark is False:
-            raise UserError("--keys needs Spark: leave --keys or --no-spark out")
+            raise UserError("--keys needs Spark: omit --keys or --no-spark")
         return AuditOptions(
             topics=tuple(self.topic or ()),
             metadata=self.metadata,

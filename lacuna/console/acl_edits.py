@@ -123,7 +123,7 @@ def _acl_of(turn: Turn) -> AclEntry:
     except KeyError as error:
         raise BadRequest(f"{error} is not one of the choices") from error
     if not entry.resource_name:
-        raise BadRequest("The ACL has no name: write the name of the resource, or * for all.")
+        raise BadRequest("The ACL has no name: enter the name of the resource, or * for all.")
     return entry
 
 

@@ -34,7 +34,7 @@ _DENIED: Final = frozenset(
 )
 _REASONS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the topic or the partition does not exist",
-    ErrorCode.TOPIC_ALREADY_EXISTS: "a topic with this name exists already",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "a topic with this name already exists",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "use 1 to 249 ASCII letters, digits, dots, underscores and hyphens",
     ErrorCode.GROUP_ID_NOT_FOUND: "the group does not exist",
     ErrorCode.NON_EMPTY_GROUP: "the group still has members: stop its consumers first",
@@ -96,7 +96,7 @@ class Turn:
         if not text and default is not None:
             return default
         if not (text.isascii() and text.isdecimal() and len(text) <= 18):
-            raise BadRequest(f"{name} is {text[:40]!r}: write a whole number")
+            raise BadRequest(f"{name} is {text[:40]!r}: enter a whole number")
         return int(text)
 
     def connection(self) -> KafkaConnection:

@@ -83,7 +83,7 @@ async def _preview_reset(turn: Turn) -> Effect:
     committed = await _committed(turn, group)
     topics = await _topics_of(turn, {topic_id for topic_id, _ in committed})
     if not topics:
-        raise BadRequest("The group has no offsets yet: name a topic.")
+        raise BadRequest("The group has no offsets yet: enter a topic.")
     rows: list[tuple[object, ...]] = []
     for topic in topics:
         bounds = await bounds_of(turn.site, topic, range(topic.partition_count), _COMMITTED)

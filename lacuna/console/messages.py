@@ -354,7 +354,7 @@ async def place_of(site: Site, request: Request, bounds: Bounds, text: str) -> P
     starts, stable, ends = bounds.starts, bounds.stable, bounds.high_watermarks
     point = point_of(text, site.sources.now_ms(), UTC)
     if point is None:
-        raise BadRequest(f"{text[:40]!r} is not a place: write {WRITTEN_PLACES}")
+        raise BadRequest(f"{text[:40]!r} is not a place: enter {WRITTEN_PLACES}")
     if point.kind is Kind.EARLIEST:
         return starts
     if point.kind is Kind.END:
@@ -377,7 +377,7 @@ def milliseconds(text: str, now_ms: int) -> int:
     found = time_of(text, now_ms, UTC)
     if found is None:
         raise BadRequest(
-            f"{text[:40]!r} is not a time: write one such as 2026-01-31T12:30, in UTC, or 10m for ten minutes ago"
+            f"{text[:40]!r} is not a time: enter one such as 2026-01-31T12:30, in UTC, or 10m for ten minutes ago"
         )
     return found
 

@@ -94,7 +94,7 @@ def _entity_of(turn: Turn) -> list[EntityData]:
         if turn.text(name)
     ]
     if not entity:
-        raise BadRequest("Name a user, a client id, or both.")
+        raise BadRequest("Enter a user, a client id, or both.")
     return entity
 
 

@@ -164,7 +164,7 @@ class Reader:
             if answer.error_code not in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
                 code = ErrorCode(answer.error_code).name
                 raise BadRequest(
-                    f"the agent answers {code} for {self._topic} [{index}] at offset {positions[index]}"
+                    f"the agent returned {code} for {self._topic} [{index}] at offset {positions[index]}"
                 )
             if data := b"".join(answer.records or ()):
                 found[index] = data

@@ -96,7 +96,7 @@ NOTHING: Final = Rights(topics={}, groups=(), transactional_ids=(), cluster=0)
 
 def _words(what: str, options: str) -> str:
     return (
-        f"This page needs the permission {what}, which you do not have. An administrator can grant it with "
+        f"This page requires the permission {what}, which you do not have. An administrator can grant it with "
         f"lacuna acls add --allow-principal User:NAME --operation {options}"
     )
 

@@ -198,17 +198,17 @@ class History:
             return []
         return [
             _line("Offsets written a second", _rates(moments, _offsets), moments),
-            _line("Requests of clients a second", _rates(moments, _of_agents("requests")), moments),
-            _line("Offsets that groups have not read", [each.lag for each in moments], moments),
+            _line("Client requests per second", _rates(moments, _of_agents("requests")), moments),
+            _line("Offsets not yet read by groups", [each.lag for each in moments], moments),
             _line("Open transactions", [each.transactions for each in moments], moments),
             _line("Offsets held back", [each.waiting for each in moments], moments),
             _line(
-                "Requests to the store a second",
+                "Store requests per second",
                 _rates(moments, _of_agents("store_requests")),
                 moments,
             ),
             _line(
-                "Dollars an hour for the store",
+                "Store cost, dollars per hour",
                 [
                     None if each is None else each * _HOUR
                     for each in _rates(moments, _of_agents("dollars"))

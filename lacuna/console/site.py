@@ -281,7 +281,7 @@ def whole(query: Mapping[str, str], name: str, default: int) -> int:
     if not text:
         return default
     if not (text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) <= _WIDEST):
-        raise BadRequest(f"{name} is {text[:40]!r}: write a whole number")
+        raise BadRequest(f"{name} is {text[:40]!r}: use a whole number")
     return int(text)
 
 

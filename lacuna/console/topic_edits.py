@@ -185,7 +185,7 @@ def _configs_in(text: str) -> dict[str, str]:
     for line in filter(None, map(str.strip, text.splitlines())):
         name, equals, value = (part.strip() for part in line.partition("="))
         if not (name and equals):
-            raise BadRequest(f"{line[:80]!r} is not a config: write NAME=VALUE")
+            raise BadRequest(f"{line[:80]!r} is not a config: enter NAME=VALUE")
         key, number = with_unit(name, value)
         configs[key] = number
     return configs
@@ -257,7 +257,7 @@ async def _preview_trim(turn: Turn) -> Effect:
     topic = await _topic_of(turn)
     count, chosen = topic.partition_count, turn.number("partition", -1)
     if chosen >= count:
-        raise BadRequest(f"{topic.name} has the partitions 0 to {count - 1}, not {chosen}")
+        raise BadRequest(f"{topic.name} has partitions 0 to {count - 1}, not {chosen}")
     partitions = range(count) if chosen < 0 else [chosen]
     bounds = await bounds_of(turn.site, topic, partitions, _COMMITTED)
     places, starts = (
@@ -301,7 +301,7 @@ async def _delete_fields(turn: Turn) -> Sequence[Field]:
 async def _preview_delete(turn: Turn) -> Effect:
     topic = await _topic_of(turn)
     if turn.text("name") != topic.name:
-        raise BadRequest(f"This is not the name of the topic: write {topic.name}")
+        raise BadRequest(f"This is not the name of the topic: enter {topic.name}")
     bounds = await bounds_of(turn.site, topic, range(topic.partition_count), _COMMITTED)
     size = formats.size(sum(state.size for state in bounds.states.values()))
     kept = sum(bounds.high_watermarks.values()) - sum(bounds.starts.values())
@@ -385,7 +385,7 @@ def _headers_in(text: str) -> tuple[tuple[bytes, bytes], ...]:
     for line in filter(None, map(str.strip, text.splitlines())):
         name, colon, value = line.partition(":")
         if not colon:
-            raise BadRequest(f"{line[:80]!r} is not a header: write NAME: VALUE")
+            raise BadRequest(f"{line[:80]!r} is not a header: enter NAME: VALUE")
         headers.append((name.strip().encode(), value.strip().encode()))
     return tuple(headers)
 

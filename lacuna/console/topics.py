@@ -177,6 +177,6 @@ async def find_partition(site: Site, request: Request) -> tuple[Topic, int]:
     index = int(request.path_params["partition"])
     if index >= topic.partition_count:
         raise NotThere(
-            f"Topic {topic.name} has the partitions 0 to {topic.partition_count - 1}, not {index}."
+            f"Topic {topic.name} has partitions 0 to {topic.partition_count - 1}, not {index}."
         )
     return topic, index

@@ -53,9 +53,9 @@ async def _user_fields(_turn: Turn) -> Sequence[Field]:
 async def _add_user(turn: Turn) -> Done:
     user, password = turn.text("user"), turn.given.get("password", "")
     if not user or not password:
-        raise BadRequest("Write a user and a password.")
+        raise BadRequest("Enter a user and a password.")
     if password != turn.given.get("again", ""):
-        raise BadRequest("The passwords differ: write the same password twice.")
+        raise BadRequest("The passwords differ: enter the same password twice.")
     for refused in await set_password(turn.ask, user, password.encode()):
         check(refused.error_code, refused.subject, refused.message)
     return Done(f"{user} can authenticate with the password.", "/access")

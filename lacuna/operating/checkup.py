@@ -174,7 +174,9 @@ async def _look_at_control(seen: Seen, agents: Agents) -> None:
     except TimeoutError:
         what = f"it did not answer the agent within {PART_SECONDS:g} s"
         seen.problems.append(
-            Problem(Severity.FAILING, "control plane", what, "check that it runs, and its log")
+            Problem(
+                Severity.FAILING, "control plane", what, "check that it is running, and see its log"
+            )
         )
     except (UserError, ControlPlaneUnavailable) as error:
         seen.problems.append(_unseen("control plane", error))
@@ -183,7 +185,9 @@ async def _look_at_control(seen: Seen, agents: Agents) -> None:
 def _unseen(part: str, error: Exception) -> Problem:
     is_denied = "ACLs" in str(error)
     severity = Severity.ADVICE if is_denied else Severity.FAILING
-    return Problem(severity, part, f"cannot be seen: {error}", "check that it runs, and its log")
+    return Problem(
+        severity, part, f"cannot be seen: {error}", "check that it is running, and see its log"
+    )
 
 
 def problems_of(seen: Seen, now_ms: int) -> list[Problem]:
@@ -212,7 +216,7 @@ def _of_agents(seen: Seen) -> Iterator[Problem]:
     for each in seen.agents:
         name = f"agent {each.node_id}"
         if each.problem:
-            remedy = f"check that it runs at {each.address} and that this machine can connect"
+            remedy = f"check that it is running at {each.address} and that this machine can connect to it"
             yield Problem(Severity.FAILING, name, each.problem, remedy)
         if each.cannot_store:
             what = "it cannot write to the object store, so producers wait"
@@ -249,7 +253,7 @@ def _of_control(seen: Seen) -> Iterator[Problem]:
     for each in planes:
         if each.problem:
             severity = Severity.DEGRADED if leaders else Severity.FAILING
-            remedy = "start it; until then, fewer others can take over"
+            remedy = "start it; until then, fewer standbys can take over"
             yield Problem(severity, f"control plane {each.address}", each.problem, remedy)
     if planes and not leaders:
         what = "no control plane leads, so transactions and flushes wait"
@@ -263,7 +267,7 @@ def _of_control(seen: Seen) -> Iterator[Problem]:
                 name = f"control plane {standby.address}"
                 yield Problem(Severity.DEGRADED, name, what, remedy)
         if status.backlog > _LONG_BACKLOG:
-            what = f"{status.backlog} commands wait for it"
+            what = f"{status.backlog} commands are waiting for it"
             remedy = "see docs/scale.md: use fewer partitions per flush, or a faster machine"
             yield Problem(Severity.DEGRADED, "control plane", what, remedy)
         if status.is_time_doubtful:
@@ -304,6 +308,6 @@ def _of_transactions(seen: Seen) -> Iterator[Problem]:
         return
     blocked, age = seen.described.partitions_blocked, seen.described.oldest_transaction_ms / 1000
     named = ", ".join(seen.lasting[:3]) + (", …" if len(seen.lasting) > 3 else "")
-    what = f"readers of {blocked} partitions wait for {named}, open for up to {age:.0f} s"
-    remedy = "`lacuna transactions blame TOPIC` shows who waits, `transactions abort ID` ends one"
+    what = f"readers of {blocked} partitions are waiting for {named}, open for up to {age:.0f} s"
+    remedy = "`lacuna transactions blame TOPIC` shows the details, `lacuna transactions abort ID` aborts one"
     yield Problem(Severity.DEGRADED, "transactions", what, remedy)

@@ -87,11 +87,11 @@ def parse(text: str) -> ClientQuery:
         name, version = version, ""
     if not name or (at and not version):
         raise UserError(
-            f"{text!r} is not the name of a client: write NAME@VERSION, for example librdkafka@2.16.1"
+            f"{text!r} is not a client: use NAME@VERSION, for example librdkafka@2.16.1"
         )
     if at and not _VERSION.fullmatch(version):
         raise UserError(
-            f"{version!r} is not a version: write NAME@VERSION, for example librdkafka@2.16.1, or just "
+            f"{version!r} is not a version: use NAME@VERSION, for example librdkafka@2.16.1, or just "
             "the name for every version tested"
         )
     return ClientQuery(name, version)

@@ -30,7 +30,7 @@ def topic_named(cluster: ClusterView, name: str) -> Topic:
     found = cluster.topics_by_name.get(name)
     if found is None:
         hint = did_you_mean(name, cluster.topics_by_name)
-        hint = hint or "`lacuna topics list` shows the existing topics"
+        hint = hint or "`lacuna topics list` lists the topics"
         raise UserError(f"there is no topic {name!r}{cluster.whose}; {hint}")
     return found
 

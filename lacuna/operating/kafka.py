@@ -126,7 +126,7 @@ class KafkaConnection:
         if self._security.credentials is None:
             self._writer.close()
             raise NotAuthenticated(
-                f"security.protocol is {self._security.protocol}: set sasl.mechanism, a user and a password too"
+                f"security.protocol is {self._security.protocol}: set sasl.mechanism, a user and a password as well"
             )
         try:
             await self._authenticate(self._security.credentials, f"{host}:{port}")
@@ -195,7 +195,7 @@ class KafkaConnection:
             return answer.read(body, version)
         except MalformedMessage as error:
             raise BootstrapUnavailable(
-                f"the answer of the server is not valid ({error}): check that a Kafka server has this address"
+                f"the server's response is invalid ({error}): check that the address is that of a Kafka server"
             ) from error
 
     async def _answer(self) -> memoryview:
@@ -216,9 +216,9 @@ class KafkaConnection:
         """Return which setting may be missing if the agent closes the connection."""
         security = self._security
         if security == PLAINTEXT:
-            return f"; if its listener uses TLS or SASL, name a file with the settings with {self._option}"
+            return f"; if its listener uses TLS or SASL, specify a file with the settings with {self._option}"
         if security.protocol == "SSL" and not security.certificate:
-            return "; if it requires a certificate of this client, set ssl.certificate.location"
+            return "; if it requires a client certificate, set ssl.certificate.location"
         return ""
 
     async def agents(self) -> Sequence[Agents]:
@@ -259,10 +259,10 @@ def _why_no_tls(address: str, error: ssl.SSLError) -> str:
     """Return the cause of a TLS failure and its remedy."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"the certificate of {address} is not trusted ({error.verify_message}): name the authority that signed it "
-            "in ssl.ca.location, and connect by a name in the certificate"
+            f"the certificate of {address} is not trusted ({error.verify_message}): specify the authority that signed "
+            "it in ssl.ca.location, and connect by a name in the certificate"
         )
     reason = (error.reason or "").upper()
     if "ALERT" in reason:
-        return f"{address} rejected the certificate of this client, or its version of TLS: {reason}"
+        return f"{address} rejected this client's certificate or TLS version: {reason}"
     return f"{address} does not speak TLS: set security.protocol to the protocol of its listener ({reason})"

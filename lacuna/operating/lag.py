@@ -32,7 +32,7 @@ async def lag_of_group(control: ControlClient, group_id: str) -> Sequence[Partit
     (fetched,) = await questions.offsets_of(control, [group_id])
     if fetched.error_code != ErrorCode.NONE or not fetched.offsets:
         raise UserError(
-            f"group {group_id} has not committed any offsets; `lacuna groups list` shows the existing groups"
+            f"group {group_id} has not committed any offsets; `lacuna groups list` lists the groups"
         )
     return await lag_of_offsets(control, fetched.offsets)
 

@@ -276,7 +276,7 @@ def describe(loss: AcceptedLoss) -> Iterator[str]:
     if loss.objects is not None:
         yield from _describe_objects(loss.objects)
     if loss.kept:
-        yield f"The journal as it was is kept in {loss.kept}."
+        yield f"The original journal is kept in {loss.kept}."
 
 
 def _describe_objects(objects: Objects) -> Iterator[str]:
@@ -288,7 +288,7 @@ def _describe_objects(objects: Objects) -> Iterator[str]:
     for lost in sorted(objects.partitions.values(), key=lambda each: each.name):
         yield f"  {lost.name}: {lost.records} records, {lost.size} bytes, in {lost.segments} segments"
     if objects.copies:
-        yield f"  {objects.copies} were written by merges or compactions and hold copies"
+        yield f"  {objects.copies} come from merges or compactions and contain copies"
     if objects.unreadable:
         yield f"  {objects.unreadable} cannot be read, so their contents are unknown"
     if objects.segments:

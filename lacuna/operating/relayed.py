@@ -143,7 +143,7 @@ async def ask_agent(connection: KafkaConnection, question: AgentQuestion) -> Age
         )
     if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
         raise ControlPlaneUnavailable(
-            "the agent has no session with the control plane: check that it runs"
+            "the agent has no session with the control plane: check that it is running"
         )
     if code is not ErrorCode.NONE:
         raise UserError(response.error_message or f"the agent answered {code.name}")
@@ -151,5 +151,5 @@ async def ask_agent(connection: KafkaConnection, question: AgentQuestion) -> Age
         return AgentAnswer.FromString(response.answer)
     except DecodeError as error:
         raise UserError(
-            "the agent's answer is not valid: check that it is of this version"
+            "the agent's response is invalid: check that its version is the same"
         ) from error

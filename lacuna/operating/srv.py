@@ -29,7 +29,7 @@ def _targets_of(name: str) -> list[str]:
         answer = resolve(name, "SRV", lifetime=_SECONDS)
     except DNSException as error:
         raise UserError(
-            f"the SRV name {name} cannot be resolved: {str(error).rstrip('.')}. Check the name, or write HOST:PORT"
+            f"the SRV name {name} cannot be resolved: {str(error).rstrip('.')}. Check the name, or use HOST:PORT"
         ) from error
     targets = [] if answer.rrset is None else answer.rrset.processing_order()
     return [

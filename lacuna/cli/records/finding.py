@@ -54,9 +54,7 @@ async def topics_like(bootstrap: Agents, patterns: Sequence[str]) -> list[str]:
     for pattern in patterns:
         matching = fnmatch.filter(known, pattern) if _is_pattern(pattern) else [pattern]
         if not matching:
-            raise UserError(
-                f"no topic is like {pattern}; `lacuna topics list` shows the existing topics"
-            )
+            raise UserError(f"no topic matches {pattern}; `lacuna topics list` lists the topics")
         found |= dict.fromkeys(matching)
     return list(found)
 
@@ -169,7 +167,7 @@ def _check_reached(topic: str, given: str, firsts: dict[int, int], ends: dict[in
 def check_partition(topic: str, partition: int, count: int) -> None:
     """Raises UserError if a topic with `count` partitions does not have this one."""
     if partition >= count:
-        given = "give 0" if count == 1 else f"write 0 to {count - 1}"
+        given = "give 0" if count == 1 else f"choose 0 to {count - 1}"
         raise UserError(
             f"--partition {partition}: {topic} has {show_count(count, 'partition')}; {given}"
         )

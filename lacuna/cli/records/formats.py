@@ -103,7 +103,7 @@ def _parts(text: str, what: str) -> Iterator[tuple[bytes, str]]:
         elif escape is not None:
             if escape not in _ESCAPES:
                 raise UserError(
-                    f"{what} {text}: \\{escape} is not an escape; write \\n \\t \\r \\0 \\xHH, or \\\\ for a backslash"
+                    f"{what} {text}: \\{escape} is not an escape; use \\n \\t \\r \\0 \\xHH, or \\\\ for a backslash"
                 )
             yield _ESCAPES[escape], ""
         elif placeholder == "%":

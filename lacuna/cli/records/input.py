@@ -90,9 +90,11 @@ def json_records(lines: Iterator[bytes]) -> Iterator[Record]:
 
 def _record(fields: Any) -> Record:
     if not isinstance(fields, dict):
-        raise TypeError('it is not a JSON object: write {"key": "k", "value": "v"}')
+        raise TypeError('it is not a JSON object: use {"key": "k", "value": "v"}')
     if unknown := fields.keys() - _FIELDS:
-        raise ValueError(f"{min(unknown)} is not a field: write {', '.join(sorted(_FIELDS))}")
+        raise ValueError(
+            f"{min(unknown)} is not a field: choose one of {', '.join(sorted(_FIELDS))}"
+        )
     return Record(
         key=_bytes(fields.get("key")),
         value=_bytes(fields.get("value")),
@@ -116,7 +118,7 @@ def _headers(given: Any) -> list[Header]:
     if isinstance(given, dict):
         return [(name, _bytes(value)) for name, value in given.items()]
     if not all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in given):
-        raise ValueError('headers are an object, or a list of {"name": TEXT, "value": TEXT}')
+        raise ValueError('headers must be an object, or a list of {"name": TEXT, "value": TEXT}')
     return [(each["name"], _bytes(each.get("value"))) for each in given]
 
 

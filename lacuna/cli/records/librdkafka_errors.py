@@ -15,10 +15,10 @@ _HINTS: Final = {
     KafkaError.INVALID_MSG: _DAMAGED,
     KafkaError._BAD_MSG: _DAMAGED,
     KafkaError._BAD_COMPRESSION: _DAMAGED,
-    KafkaError._TIMED_OUT: "no agent answered in time: check that the cluster runs",
-    KafkaError._MSG_TIMED_OUT: "no agent accepted the record in time: check that the cluster runs",
-    KafkaError._TRANSPORT: "the connection to the agent broke: check that the cluster runs",
-    KafkaError._ALL_BROKERS_DOWN: "no agent answers: check that the cluster runs",
+    KafkaError._TIMED_OUT: "no agent answered in time: check that the cluster is running",
+    KafkaError._MSG_TIMED_OUT: "no agent accepted the record in time: check that the cluster is running",
+    KafkaError._TRANSPORT: "the connection to the agent broke: check that the cluster is running",
+    KafkaError._ALL_BROKERS_DOWN: "no agent answers: check that the cluster is running",
     KafkaError._FENCED: "a newer producer uses this transactional id; choose another one",
 }
 

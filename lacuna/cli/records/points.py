@@ -22,7 +22,7 @@ def parse_until(text: str, now_ms: int) -> Point:
         return Point(Kind.NEVER)
     point = _parse(text, "--until", "end, never", now_ms)
     if point.kind is Kind.EARLIEST:
-        raise UserError("--until earliest is where the log begins: write a later place")
+        raise UserError("--until earliest is where the log begins: choose a later point")
     return point
 
 
@@ -40,8 +40,8 @@ def _parse(text: str, what: str, words: str, now_ms: int) -> Point:
         if _AGO.fullmatch(text):
             parse_duration(text, what)  # its error has the reason
         raise UserError(
-            f"{what} {text}: write {words}, an offset, a time such as 2026-11-26T13:00, or 10m for ten minutes ago"
+            f"{what} {text}: use {words}, an offset, a time such as 2026-11-26T13:00, or 10m for ten minutes ago"
         )
     if point.kind is Kind.TIME and point.value > now_ms:
-        raise UserError(f"{what} {text}: this time is in the future: write a time that has passed")
+        raise UserError(f"{what} {text}: this time is in the future: specify a time in the past")
     return point

@@ -177,7 +177,7 @@ def _ends(portion: Sequence[Any], group: str = "") -> Iterator[tuple[tuple[str, 
             continue
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise UserError(
-                f"topic {each.topic()} was deleted; `lacuna topics list` shows the existing topics"
+                f"topic {each.topic()} was deleted; `lacuna topics list` lists the topics"
             )
         if error.code() != KafkaError._PARTITION_EOF:
             where = (

@@ -104,5 +104,5 @@ def _as_text(batch: pa.RecordBatch) -> pa.RecordBatch:
         offsets = batch["offset"]
         raise UserError(
             f"CSV holds only text, but a key or value between the offsets {offsets[0]} and {offsets[-1]} of partition "
-            f"{batch['partition'][0]} is not UTF-8: write --output parquet or --output arrow"
+            f"{batch['partition'][0]} is not UTF-8: use --output parquet or --output arrow"
         ) from error

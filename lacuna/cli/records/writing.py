@@ -43,12 +43,13 @@ _SILENT.propagate = False
 _HINTS: Final = {
     KafkaError.INVALID_RECORD: "the topic is compacted, so each record needs a key: add --key-separator",
     KafkaError.MSG_SIZE_TOO_LARGE: "it is larger than the topic's max.message.bytes; `lacuna topics alter` raises it",
-    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; `lacuna topics list` shows the existing topics",
-    KafkaError._UNKNOWN_PARTITION: "the topic does not have this partition; `lacuna topics describe` shows those it "
-    "has",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; `lacuna topics list` lists the topics",
+    KafkaError._UNKNOWN_PARTITION: "the topic does not have this partition; `lacuna topics describe` lists its "
+    "partitions",
     KafkaError._FENCED: "a newer producer uses this --transactional-id; choose another one",
-    KafkaError._MSG_TIMED_OUT: f"no agent accepted it within {_ANSWER_SECONDS:.0f} s: check that the cluster runs",
-    KafkaError._TIMED_OUT: f"no agent answered within {_ANSWER_SECONDS:.0f} s: check that the cluster runs",
+    KafkaError._MSG_TIMED_OUT: f"no agent accepted it within {_ANSWER_SECONDS:.0f} s: check that the cluster "
+    "is running",
+    KafkaError._TIMED_OUT: f"no agent answered within {_ANSWER_SECONDS:.0f} s: check that the cluster is running",
 }
 
 
