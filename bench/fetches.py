@@ -51,10 +51,7 @@ class Fetcher:
         self._socket.close()
 
     def fetch(self, topic: str, offsets: Mapping[int, int]) -> Answer:
-        """Fetches at these offsets by partition, with read_committed and a consumer's default sizes.
-
-        Raises BenchError.
-        """
+        """Fetches at these offsets by partition, with read_committed and default sizes. Raises BenchError."""
         partitions = [
             wire.FetchPartition(
                 partition, fetch_offset=offset, partition_max_bytes=PARTITION_MAX_BYTES

@@ -63,10 +63,7 @@ def version() -> str:
 
 
 def jars(release: str = "") -> Path:
-    """Returns the folder with the jars of this version or of pom.xml's, and downloads them if missing.
-
-    Raises KafkaMissing.
-    """
+    """Returns the folder with the jars of this version or of pom.xml's, downloaded if missing. Raises KafkaMissing."""
     release = release or version()
     return fetch(POM, JARS / f"kafka-{release}", f"-Dkafka.version={release}")
 

@@ -77,9 +77,7 @@ def ends(results: Results, limits: Iterable[Limit] | None = None) -> list[End]:
 
 
 def _client(work: str, figure: Figure) -> Limit:
-    """Assumes a client that never waits. librdkafka uses CPU time even while waiting, so its best rate on any server
-    counts.
-    """
+    """Assumes a client that never waits. librdkafka uses CPU time even while waiting, so its best rate counts."""
 
     def value(results: Results) -> float | None:
         rows = (row for rows in results.sections.values() for row in rows if row.work == work)

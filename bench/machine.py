@@ -121,9 +121,7 @@ def _written(file: BinaryIO) -> float:
 
 
 def _synced(file: BinaryIO, offset: int) -> float:
-    """Writes pieces one after another, starting at `offset`, with an fdatasync after each. Returns the median time in
-    ms.
-    """
+    """Writes pieces one after another from `offset`, with an fdatasync after each. Returns the median in ms."""
     data = os.urandom(SYNCED_BYTES)
     file.truncate(WRITE_BYTES)
     os.fsync(file.fileno())

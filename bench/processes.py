@@ -16,10 +16,7 @@ _KEPT_LINES = 40
 
 
 class Process:
-    """A running `lacuna` command or other module.
-
-    The line that reports that it is ready consists of `ready` and `value`.
-    """
+    """A running `lacuna` command or other module; `value` follows `ready` in the line that it prints once ready."""
 
     def __init__(self, arguments: Sequence[str], ready: str, module: str = "lacuna") -> None:
         self._ready = ready

@@ -128,10 +128,7 @@ def _connections(bench: Bench, size: int, seconds: float) -> Run:
 
 
 def _extents(bench: Bench, size: int, seconds: float) -> Run:
-    """Measures with `size` extents per partition, from alternately aborted and committed transactions.
-
-    Almost none of their objects exist.
-    """
+    """Measures with `size` extents per partition, half of them aborted. Almost none of their objects exist."""
     with Prepared() as server:
         topic = Topics(server).create("scale")
         server.prolong(topic, size * PARTITIONS // 2, one_in=2)
@@ -170,9 +167,7 @@ def _measure(bench: Bench, server: Lacuna, topic: str, seconds: float) -> Run:
 
 
 def _by_request(server: Lacuna, seconds: float, request: Callable[[], object]) -> float:
-    """Returns the server's CPU microseconds per request, as the median of several parts, so that other load affects
-    only one.
-    """
+    """Returns the server's CPU microseconds per request: the median of several parts, because of other load."""
     by_part = []
     for _ in range(PARTS):
         count = 0

@@ -38,10 +38,7 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The MiB to write, in total and at a time, the number of partitions, and the numbers of agents.
-
-    One of `killed_of` agents is killed.
-    """
+    """The MiB to write, in total and at a time; the partitions; the agents; and of how many agents one is killed."""
 
     mebibytes: int
     partitions: int

@@ -62,10 +62,7 @@ class AgentOptions:
         return parse_listeners(given.listen, given.advertise or None, protocols)
 
     def agents(self, bootstrap: str) -> Agents:
-        """Return the bootstrap addresses of agents with these options, with the security of the first listener.
-
-        Raises UserError.
-        """
+        """Return the addresses of agents with these options, and the first listener's security. Raises UserError."""
         protocol = self.listeners()[0].protocol
         context = None
         if protocol.has_tls:
@@ -101,9 +98,7 @@ class AgentOptions:
 
 
 def named_store(configuration: Configuration) -> str:
-    """Return the URL of the store from --bucket or --store, or "" if neither is set. Raises UserError if options
-    conflict.
-    """
+    """Return the store's URL from --bucket or --store, or "" without either. Raises UserError if options conflict."""
     store, s3 = configuration.make(StoreUrl).store, configuration.make(Bucket)
     if store and s3.bucket:
         fail("--bucket and --store both specify where to keep the records: use only one of them")

@@ -44,10 +44,7 @@ def _named(code: ErrorCode) -> str:
 
 
 def check(error_code: int, subject: str, message: str | None = None) -> None:
-    """Raises UserError if `error_code`, from a response about `subject`, is an error.
-
-    `message` is the agent's error message, if it sent one.
-    """
+    """Raises UserError if `error_code` is an error. `subject` is what the response is about."""
     code = ErrorCode(error_code)
     if code is not ErrorCode.NONE:
         fail(

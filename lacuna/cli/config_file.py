@@ -67,10 +67,7 @@ class Profiles:
 
 
 class Vocabulary(Protocol):
-    """The part of `lacuna.cli.tables` that this module uses.
-
-    That module imports this one, so it is loaded by a function in the root context.
-    """
+    """The part of `lacuna.cli.tables` used here. That module imports this one, so the root context loads it."""
 
     @property
     def ROWS(self) -> Mapping[str, object]: ...  # noqa: N802 - a constant of that module

@@ -101,9 +101,7 @@ class _Job:
         return is_well
 
     def follow(self) -> NoReturn:
-        """Export indefinitely. Each run begins a fixed time after the start of the previous one, or as soon as that has
-        ended.
-        """
+        """Export indefinitely. Runs begin at a fixed interval, or once the previous one has ended if that is later."""
         began = monotonic()
         self._begin()
         while True:

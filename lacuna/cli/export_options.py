@@ -28,10 +28,7 @@ _MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Schemas:
-    """The schemas and Protobuf messages for keys or values, by topic or pattern ("" for all topics).
-
-    `name` is "key" or "value".
-    """
+    """The schemas and Protobuf messages for keys or values (`name`), by topic or pattern, or "" for all topics."""
 
     name: str
     schemas: Mapping[str, str]
@@ -94,10 +91,7 @@ def _checked(settings: "ExportSettings") -> "ExportSettings":
 
 
 def pairs(texts: Iterable[str], otherwise: str) -> dict[str, str]:
-    """Parse NAME=VALUE texts.
-
-    Raises UserError for any other text, with a message that ends with `otherwise`.
-    """
+    """Parse NAME=VALUE texts. Raises UserError, with a message that ends with `otherwise`, for any other text."""
     values: dict[str, str] = {}
     for text in texts:
         name, sign, value = text.partition("=")

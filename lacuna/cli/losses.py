@@ -35,9 +35,7 @@ def go_on_without(data: Path, open_store: Callable[[], ObjectStore] | None = Non
 async def go_on_with_shared(
     journal: SharedJournalOptions, open_store: Callable[[], ObjectStore] | None = None
 ) -> None:
-    """Restarts a shared journal from its intact part, and reports the loss. See `go_on_without` for `open_store` and
-    errors.
-    """
+    """Restarts a shared journal from its intact part, and reports the loss, as `go_on_without` does."""
     from lacuna.operating.losses import accept_shared_loss, describe
 
     store = None if open_store is None else await asyncio.to_thread(open_store)

@@ -36,9 +36,7 @@ class _Failures:
 
 
 class Brake:
-    """Counts login attempts. An attempt counts as failed until it succeeds, so concurrent attempts cannot evade the
-    limit.
-    """
+    """Counts login attempts. Each counts as failed until it succeeds, so concurrent ones cannot evade the limit."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds

@@ -86,9 +86,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 async def holes_page(site: Site, request: Request) -> Response:
-    """Show the explanations. If the query names a topic, a partition and an offset, also show what kind of offset that
-    is.
-    """
+    """Show the explanations and, if the query names a topic, partition and offset, what kind of offset it is."""
     query = request.query_params
     context: dict[str, Any] = {"topic": "", "partition": 0, "offset": 0, "kind": ""}
     if name := query.get("topic", "").strip():

@@ -273,10 +273,7 @@ _WIDEST: Final = (1 << 63) - 1
 
 
 def whole(query: Mapping[str, str], name: str, default: int) -> int:
-    """Parse a parameter as a whole number, or return `default` if it is missing or empty.
-
-    Raises BadRequest.
-    """
+    """Parse a parameter as a whole number, or return `default` if it is missing or empty. Raises BadRequest."""
     text = query.get(name, "").strip().replace(",", "")
     if not text:
         return default

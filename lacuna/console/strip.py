@@ -249,9 +249,7 @@ def _begin(window: Window) -> int:
 
 
 def _edges(window: Window, kinds: bytearray, *columns: "array[int]") -> list[int]:
-    """Return the end, and the indexes of extents that follow a hole or differ from the previous one in kind or a
-    column.
-    """
+    """Return the end, and the indexes of extents that follow a hole or differ from the one before."""
     begin, count = _begin(window), len(kinds)
     if begin == count:
         return [count]

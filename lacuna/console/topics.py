@@ -21,7 +21,7 @@ from lacuna.operating.questions import current, producers_in, read_partitions
 #: The number of a topic's partitions that are drawn, and the number of columns in each.
 _DRAWN: Final = 16
 _NARROW: Final = 120
-#: How the documentation of configs begins that are accepted but have no effect.
+#: The start of the documentation of each config that is accepted but has no effect.
 _NO_EFFECT: Final = "No effect"
 
 

@@ -55,10 +55,7 @@ _PEER_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
-    """The settings of an agent's parts.
-
-    Without `housekeeping`, the agent leaves merges and collection to others.
-    """
+    """The settings of an agent's parts. Without `housekeeping`, it leaves merges and collection to others."""
 
     agent: AgentSettings = field(default_factory=AgentSettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)

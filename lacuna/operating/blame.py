@@ -47,10 +47,7 @@ class Blamed:
 
 
 async def blame(control: ControlClient, topic: str) -> list[Blamed]:
-    """Return the topic's partitions with waiting readers or exports, in partition order.
-
-    Raises UserError, ControlPlaneUnavailable.
-    """
+    """Return the topic's partitions with waiting readers or exports. Raises UserError, ControlPlaneUnavailable."""
     found = topic_named(await questions.current(control), topic)
     keys = questions.partitions_of([found])
     cut = await read_cut(control, [key_of(key) for key in keys])

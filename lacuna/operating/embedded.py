@@ -246,9 +246,7 @@ class EmbeddedCluster:
         return client
 
     async def stop(self) -> None:
-        """Stops cleanly: agents answer the requests received so far and release their leases, and the journal is
-        closed.
-        """
+        """Stops cleanly: agents answer the requests received so far and release their leases."""
         await self._stack.aclose()
 
     async def kill(self) -> None:

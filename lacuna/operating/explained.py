@@ -58,10 +58,7 @@ async def explain_partition(
     end_offset: int | None = None,
     max_lines: int = MAX_LINES,
 ) -> Explanation:
-    """Explains offsets [first_offset, end_offset), by default the whole partition.
-
-    Raises UserError, ControlPlaneUnavailable.
-    """
+    """Explains offsets [first_offset, end_offset), by default all. Raises UserError, ControlPlaneUnavailable."""
     # Another client may have just created the topic.
     found = topic_named(await questions.current(control), topic)
     if not 0 <= partition < found.partition_count:

@@ -19,10 +19,7 @@ from lacuna.logstore.objects.url import JOURNAL_FORMS, holds_journals
 
 @dataclass(frozen=True, slots=True)
 class SharedJournalOptions:
-    """A shared journal's address, the URL of the cluster's store, and the leader's lease in seconds.
-
-    Raises UserError.
-    """
+    """A shared journal's address, its cluster's store, and the leader's lease in seconds. Raises UserError."""
 
     url: str
     store_url: str
@@ -52,10 +49,7 @@ class SharedJournalOptions:
 
     @contextmanager
     def wreck(self) -> Iterator[AbstractAsyncContextManager[Wreck]]:
-        """Yields the damaged journal, so that the cluster can continue without what was lost.
-
-        Raises StoreMisconfiguredError.
-        """
+        """Yields the damaged journal, to continue without what was lost. Raises StoreMisconfiguredError."""
         with _set_up(self.kind, self.place, self.lease) as setup:
             yield self.kind.wreck(setup)
 

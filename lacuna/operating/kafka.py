@@ -233,10 +233,7 @@ class KafkaConnection:
 async def ask_every_agent(
     bootstrap: Agents, form: Message[Q], answer: Message[R], version: int, request: Q
 ) -> list[R]:
-    """Sends a request to each live agent in turn, and returns the responses.
-
-    Raises BootstrapUnavailable if an agent cannot be reached.
-    """
+    """Returns each live agent's response to a request. Raises BootstrapUnavailable if one cannot be reached."""
     async with KafkaConnection(bootstrap) as connection:
         agents = await connection.agents()
     responses = []

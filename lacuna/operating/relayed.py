@@ -113,10 +113,7 @@ class RelayedClient:
 
 @asynccontextmanager
 async def relayed(agents: Agents) -> AsyncIterator[RelayedClient]:
-    """Yield a client that asks through the first agent to answer.
-
-    Raises BootstrapUnavailable, ControlPlaneUnavailable and other UserErrors.
-    """
+    """Yield a client of the first agent to answer. Raises ControlPlaneUnavailable and UserErrors."""
     async with KafkaConnection(agents) as connection:
         client = RelayedClient(connection)
         try:

@@ -44,9 +44,8 @@ class StoreAheadError(UserError):
 
 
 def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:
-    """Opens the store at a URL and checks that it works. With `create_bucket`, first creates the bucket.
-
-    Raises ObjectStoreError with the remedy.
+    """Opens and checks the store at a URL, and creates its bucket if wanted. Raises ObjectStoreError, with the
+    remedy.
     """
     store = open_store(url)
     inner = store.inner if isinstance(store, EncryptedStore) else store
@@ -67,10 +66,7 @@ def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:
 
 
 async def open_when_there(url: str, *, create_bucket: bool = False) -> ObjectStore:
-    """Opens a store with `open_checked`, retrying until it answers.
-
-    Raises ObjectStoreError for an error that the operator must correct.
-    """
+    """Opens a store with `open_checked` once it answers. Raises ObjectStoreError if the operator must act."""
     has_warned = False
     while True:
         try:

@@ -41,10 +41,7 @@ class OffsetRange:
 
 
 async def topics_like(bootstrap: Agents, patterns: Sequence[str]) -> list[str]:
-    """Return the topics that match the names and patterns (`orders-*`), without duplicates.
-
-    Raises UserError for a pattern that matches no topic.
-    """
+    """Return the topics that match the names and patterns, without duplicates. Raises UserError if one matches none."""
     if not any(map(_is_pattern, patterns)):
         return list(dict.fromkeys(patterns))
     async with KafkaConnection(bootstrap) as connection:
@@ -136,11 +133,7 @@ async def _bounds(
 async def _ends_at(
     connection: KafkaConnection, topic: str, indexes: list[int], at_ms: int
 ) -> dict[int, int]:
-    """Return the ends of the partitions at a past time. If it is not known, use and print the last known time before
-    it.
-
-    Raises UserError.
-    """
+    """Return the partitions' ends at a past time or, with a note, at the last known one before it. Raises UserError."""
     timestamps = dict.fromkeys(indexes, -at_ms)
     answers = await list_offsets(connection, topic, timestamps, READ_COMMITTED)
     for each in answers:

@@ -34,10 +34,7 @@ _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
 
 def unescape(text: str, what: str) -> bytes:
-    r"""Convert an option's text to bytes, with the escapes \n \t \r \0 \\ and \xHH.
-
-    `what` is the option's name for errors. Raises UserError.
-    """
+    r"""Convert the text of the option `what` to bytes, with the escapes \n \t \r \0 \\ and \xHH. Raises UserError."""
     return b"".join(part for part, _ in _parts(text.replace("%", "%%"), what))
 
 

@@ -61,9 +61,7 @@ def whole_files(files: Sequence[Path]) -> Iterator[Record]:
 def plain_records(
     lines: Iterator[bytes], separator: bytes | None, *, null: bool
 ) -> Iterator[Record]:
-    """Yield a record for each line. Text before the separator, if any, is the key. With `null`, empty values become
-    null.
-    """
+    """Yield a record for each line, with the key before the separator, if any. With `null`, empty values are null."""
     for line in lines:
         key: bytes | None = None
         value: bytes | None = line

@@ -263,7 +263,7 @@ def test_names_and_ids_are_found(browser: Browser, filled: Cluster) -> None:
     assert "done transactional id" in plain(browser.get(f"/search?q={producer_id}").text)
     assert "rdkafka client id confluent-kafka-python" in plain(browser.get("/search?q=rdk").text)
     assert "No topic, group or id contains" in browser.get("/search?q=xyzzy").text
-    assert "Write a part of the name" in browser.get("/search").text
+    assert "Enter part of the name" in browser.get("/search").text
     text = browser.get(f"/search?q={quote('<script>')}").text
     assert "transactional id" in text
     assert "<script>alert" not in text
