@@ -53,7 +53,7 @@ def _rows(bench: Bench, codec: str, share: int) -> list[Row]:
 
 
 def transactions_for(share: int, size: Size) -> int:
-    """Returns a number of transactions large enough for the time to connect not to matter."""
+    """Returns the number of transactions to write: enough that the time to connect does not matter."""
     wanted = -(-100 * size.committed_transactions // (100 - share))
     return min(max(size.abort_transactions, wanted), size.transactions_at_most)
 

@@ -1,4 +1,4 @@
-"""Compares S3 with a folder as the store, by transactions and latency.
+"""Transactions and latency with S3 as the store, compared with a folder.
 
 Both targets have the same processes and a journal in PostgreSQL (bench/bucket_targets.py). A third also keeps its
 journal in S3; its times are also given as multiples of the time of a PUT, measured just before in the same round.

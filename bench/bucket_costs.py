@@ -1,4 +1,4 @@
-"""What a bucket contains and costs once merging has moved the hot segments into it: a part of the section `bucket`.
+"""The contents and cost of a bucket once merging has moved the hot segments there: a part of the section `bucket`.
 
 The journal is in PostgreSQL, so the bucket contains only records. The S3 service counts the requests of all processes.
 """

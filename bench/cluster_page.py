@@ -132,7 +132,7 @@ LIFTED: Final[tuple[Column, ...]] = (
 
 
 def clusters_of(row: Row) -> int:
-    """Returns how many clusters with such a load 1 GiB/s needs, at least one."""
+    """Returns the number of such clusters that 1 GiB/s needs, at least one."""
     return max(1, round(1 / load_of(row).gibibytes))
 
 

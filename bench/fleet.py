@@ -328,7 +328,7 @@ class Fleet:
             agent.line.ask(Command(end_txn=end), settle)
 
     def gets_an_object(self) -> float:
-        """Returns the GETs per object that consumers need at least: one fetch by each of their agents right after the
+        """Returns the fewest GETs per object with which consumers' agents can read it: one fetch each, right after the
         commit.
 
         The agent that wrote the object has it in its cache. Only half of the transactions are read; the others aborted.

@@ -86,7 +86,7 @@ class _Rewriter:
         raise NotImplementedError
 
     def parts(self, reply: Reply) -> Sequence[tuple[SwapPartition, list[Piece], int]]:
-        """Return, for each partition, the swap without its new extents, the live pieces, and the number of extents."""
+        """Returns, for each partition, the swap without its new extents, the live pieces, and the number of extents."""
         raise NotImplementedError
 
     def requests(self, groups: Sequence[list[Piece]]) -> Sequence[int]:

@@ -62,7 +62,7 @@ def measure_latency(
 
 
 def send_stamped(client: Any, topic: str, total: int, rate: int) -> float:
-    """Sends `rate` records per second, each starting with its send time in ns (`STAMP`). Returns the first."""
+    """Sends `rate` records per second, each starting with its send time in ns. Returns the first time."""
     began = time.perf_counter()
     for index in range(total):
         while (remaining := began + index / rate - time.perf_counter()) > 0:
@@ -76,7 +76,7 @@ def send_stamped(client: Any, topic: str, total: int, rate: int) -> float:
 def _receive(
     bootstrap: str, topic: str, total: int, ready: threading.Barrier, milliseconds: list[float]
 ) -> None:
-    """Receive `total` records written from now on, and collect their latencies in ms. Raises BenchError."""
+    """Receives `total` records written from now on, and collects their latencies in ms. Raises BenchError."""
     settings = {**CONSUMER, "enable.partition.eof": False}
     client = Consumer({"bootstrap.servers": bootstrap, **settings})
     try:

@@ -88,7 +88,7 @@ def _lines(pids: Iterable[int], file: str, start: str) -> Iterator[str]:
 
 
 def machine_ticks() -> tuple[int, int]:
-    """Returns the (busy, total) ticks of all cores. Times that the hypervisor gave to other machines counts as busy."""
+    """Returns the (busy, total) ticks of all cores. Time that the hypervisor gave to other machines counts as busy."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return sum(fields) - fields[3] - fields[4], sum(fields)
 

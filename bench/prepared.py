@@ -58,10 +58,8 @@ class Prepared(Lacuna):
             time.sleep(0.1)
 
     def snapshot(self) -> int:
-        """Restarts the server from a snapshot of everything. Returns the peak bytes of the process that made the
-        snapshot.
-
-        Raises BenchError if the snapshot fails.
+        """Restarts the server from a snapshot of everything. Returns the peak memory, in bytes, of making it. Raises
+        BenchError.
         """
         self._end()
         try:

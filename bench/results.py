@@ -34,7 +34,7 @@ class Results:
         return None if spread is None else spread.median
 
     def save(self, path: Path) -> None:
-        """Writes JSON with every run and, for readers, the medians."""
+        """Writes every run as JSON, with the medians for human readers."""
         path.parent.mkdir(parents=True, exist_ok=True)
         figures = {
             figure.name: figure.better.value

@@ -35,9 +35,9 @@ class Size:
 
     Servers warm up for `warm_seconds`. Those that warm up slowly have `slow_warm_seconds`, and `slow_warm_records` of
     each kind, unless the sections' own warm-ups have many records. A noisy run is repeated up to `repeats` times, but
-    only for `repeat_seconds` in total. A log has `abort_transactions` transactions, or up to `transactions_at_most` if
-    otherwise fewer than `committed_transactions` would be committed. With `default_consumer`, topics are also read with
-    librdkafka's default settings, which matter for topics larger than its queue of 64 MiB.
+    only for `repeat_seconds` in total. A log has `abort_transactions` transactions, or as many more (up to
+    `transactions_at_most`) as it takes to commit `committed_transactions`. With `default_consumer`, topics are also
+    read with librdkafka's default settings, which matter for topics larger than its queue of 64 MiB.
     """
 
     name: str

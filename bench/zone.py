@@ -38,7 +38,7 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The MiB to write, in total and at a time; the partitions; the agents; and of how many agents one is killed."""
+    """The MiB to write, in total and at once, and the numbers of partitions and agents. One of `killed_of` dies."""
 
     mebibytes: int
     partitions: int

@@ -1,4 +1,4 @@
-"""A Spark session for both Lacuna's source and Spark's own for Apache Kafka, or one for the commands.
+"""Spark sessions, either to compare Lacuna's source with Spark's own for Apache Kafka, or for Lacuna's commands.
 
 The sources share the JVM, its two cores, and the Python workers; only `format` differs.
 """

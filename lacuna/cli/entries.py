@@ -70,7 +70,7 @@ ENTRIES: Final = {
     ),
     "consume": Entry("Prints the records of topics, from one offset or time to another."),
     "sql": Entry(
-        "Answers a question about topics in SQL, with DuckDB, from the committed records in the bucket.",
+        "Runs an SQL query over topics with DuckDB, on the committed records in the bucket.",
         shows=True,
     ),
     "time-travel": Entry(
@@ -94,7 +94,7 @@ ENTRIES: Final = {
         "Shows how a Kafka client behaves with Lacuna, compared with Kafka.", shows=True
     ),
     "judge": Entry(
-        "Judges any Kafka by what its clients see: puts load on it, and looks for anomalies.",
+        "Judges any Kafka cluster by what its clients observe: puts a load on it, and looks for anomalies.",
         shows=True,
     ),
     "compact": Entry(

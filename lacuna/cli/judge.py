@@ -90,7 +90,7 @@ class Given:
 
 
 def judge(given: Given) -> None:
-    """Judges any Kafka by what its clients see: puts load on it, and looks for anomalies.
+    """Judges any Kafka cluster by what its clients observe: puts a load on it, and looks for anomalies.
 
     The load consists of transactional and idempotent producers, exactly-once loops, transactions that read lists and
     append to them, consumers of both isolation levels, and a share group. The load uses topics of its own, which are

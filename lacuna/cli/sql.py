@@ -29,7 +29,7 @@ def sql(
     *,
     place: JobPlace,
 ) -> None:
-    """Answers a question about topics in SQL, with DuckDB, from the committed records in the bucket.
+    """Runs an SQL query over topics with DuckDB, on the committed records in the bucket.
 
     Each topic is a table with the columns topic, partition, "offset" (write it in quotes), timestamp, timestamp_type,
     key, value and headers. All topics of a statement are read up to one cut, which splits no transaction. Keys and

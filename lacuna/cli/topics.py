@@ -70,8 +70,7 @@ async def list_topics(
     """Lists the topics with their partitions, records, bytes, retention and ids.
 
     The number of records counts all retained offsets, including those of aborted records until they are removed. The
-    list does not include __consumer_offsets and __transaction_state, which agents make for tools that read these
-    topics.
+    internal topics __consumer_offsets and __transaction_state, which agents provide for tools, are not listed.
     """
     seconds = parse_duration(rates, "--rates") if rates else 0.0
     async with relayed(bootstrap) as control:

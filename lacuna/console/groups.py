@@ -110,7 +110,7 @@ async def _rows(site: Site, groups: Sequence[ListedGroup], rights: Rights) -> li
 async def _committed(
     control: ControlClient, groups: Sequence[ListedGroup]
 ) -> list[tuple[ListedGroup, Sequence[CommittedOffset]]]:
-    """Fetch committed offsets, up to a limit. Groups beyond it get none."""
+    """Return each group with its committed offsets. Groups beyond a limit are returned without offsets."""
     committed: list[tuple[ListedGroup, Sequence[CommittedOffset]]] = []
     left = limits.OFFSETS
     for first in range(0, len(groups), limits.GROUPS_AT_ONCE):

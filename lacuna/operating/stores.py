@@ -44,9 +44,7 @@ class StoreAheadError(UserError):
 
 
 def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:
-    """Opens and checks the store at a URL, and creates its bucket if wanted. Raises ObjectStoreError, with the
-    remedy.
-    """
+    """Opens the store at a URL, creates its bucket if `create_bucket`, and checks it. Raises ObjectStoreError."""
     store = open_store(url)
     inner = store.inner if isinstance(store, EncryptedStore) else store
     make = getattr(inner, "create_bucket", None)
