@@ -48,7 +48,7 @@ class Consumed:
     def check(self, expected: int) -> None:
         """Raises BenchError unless exactly `expected` records have been read."""
         if self.records != expected:
-            raise BenchError(f"expected {expected} records, but the consumer has {self.records}")
+            raise BenchError(f"expected {expected} records, but the consumer received {self.records}")
 
 
 class _Statistics:
@@ -146,4 +146,4 @@ def _settle(client: Any, statistics: _Statistics) -> None:
     while statistics.count < wanted:
         client.poll(0.05)
         if time.monotonic() > deadline:
-            raise BenchError("the client's statistics did not come")
+            raise BenchError("the client's statistics did not arrive")

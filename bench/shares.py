@@ -133,7 +133,7 @@ class _Member:
             if assigned:
                 return assigned[0].topic_id, list(assigned[0].partitions)
             await asyncio.sleep(0.1)
-        raise BenchError("a member got no partition")
+        raise BenchError("a member was assigned no partition")
 
     async def _fetch(
         self, connection: KafkaConnection, epoch: int, topic_id: bytes, partitions: list[int]

@@ -11,7 +11,7 @@ class Size:
 
     `transactions` maps the share to abort to the number of transactions, of 100 records each. `rounds` is the number of
     repetitions. If `settles`, Lacuna merges small extents before logs are read. The first `warm_up_reads` of a log are
-    discarded, because the JVM is still compiling: the source's code until after the first read, and always the query's.
+    discarded, because the JVM compiles code only after it has run often.
     """
 
     rounds: rounds.Size
