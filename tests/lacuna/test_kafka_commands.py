@@ -139,7 +139,7 @@ def test_a_topic_that_is_refused(ask: Command, refuse: Refusal) -> None:
     assert "Unknown topic config name: no.such" in refuse(
         "topics", "create", "t", "-c", "no.such=1"
     )
-    assert "write NAME=VALUE" in refuse("topics", "create", "t", "-c", "segment.ms")
+    assert "use NAME=VALUE" in refuse("topics", "create", "t", "-c", "segment.ms")
     assert all(row[0] != "t" for row in ask("topics", "list").rows)
 
 

@@ -154,7 +154,7 @@ def test_a_topic_is_altered(
     places = {row["config"]: row["set"] for row in asks("topics", "describe", topic)["configs"]}
     assert places["retention.ms"] == "default"
     assert "nothing to change" in refuse(*alter)
-    assert "write NAME=VALUE" in refuse(*alter, "-c", "retention.ms")
+    assert "use NAME=VALUE" in refuse(*alter, "-c", "retention.ms")
     assert "no.such" in refuse(*alter, "-c", "no.such=1")
     assert "partitions" in refuse(*alter, "--partitions", "2")
 
@@ -212,7 +212,7 @@ def test_quotas_are_set_and_removed(asks: Asks, ask: Command, refuse: Refusal) -
     assert "specify whose quotas" in refuse(*set_, "produce=1")
     assert "--host cannot be combined" in refuse(*set_, "produce=1", "--host", "1.1.1.1", *whose)
     assert "is not a quota" in refuse(*set_, "bytes=1", *whose)
-    assert "write QUOTA=VALUE" in refuse(*set_, "produce", *whose)
+    assert "use QUOTA=VALUE" in refuse(*set_, "produce", *whose)
     assert "half is not a number" in refuse(*set_, "requests=half", *whose)
 
 

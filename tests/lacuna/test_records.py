@@ -417,14 +417,14 @@ def test_what_is_wrong_is_said(refuse: Refusal, lacuna_topic: NewTopic) -> None:
     assert "in the future" in refuse("consume", topic, "--until", "2199-01-01T00:00:00")
     assert "%q is not a placeholder" in refuse("consume", topic, "--format", "%q")
     assert "both define the output" in refuse("consume", topic, "--json", "--format", "%k")
-    assert "write committed or uncommitted" in refuse(
+    assert "choose committed or uncommitted" in refuse(
         "consume", topic, "--isolation", "none", code=2
     )
-    assert "write NAME=VALUE" in refuse("produce", topic, "--header", "name")
+    assert "use NAME=VALUE" in refuse("produce", topic, "--header", "name")
     for option, name in (("--header", "\udcff=1"), ("--transactional-id", "\udcff")):
         assert "it cannot be a name in Kafka" in refuse("produce", topic, option, name)
     assert "add --transactional-id" in refuse("produce", topic, "--abort")
-    assert "write none, gzip" in refuse("produce", topic, "--compression", "rar", code=2)
+    assert "choose one of none, gzip" in refuse("produce", topic, "--compression", "rar", code=2)
 
 
 def test_a_cluster_that_is_not_there(refused: Refusal) -> None:
