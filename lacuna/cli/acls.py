@@ -134,7 +134,7 @@ async def list_acls(
     pattern: Pattern = "any",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Lists the ACLs on all resources, or on the named ones."""
+    """Lists the ACLs on the named resources, or on all resources."""
     asked: Sequence[tuple[ResourceType, str | None]] = resources.named()
     whom: list[str | None] = [_principal(each) for each in principal or ()]
     wanted = [

@@ -170,10 +170,10 @@ class Given:
 def consume(given: Given) -> None:
     """Prints the records of topics, from one offset or time to another.
 
-    Without options, the command prints the value of each committed record, one per line, and then that of each new
-    record, until Ctrl-C. It joins no group and commits no offsets, unless --group names a group. With --at, it stops
-    where each topic ended at that time. With --key and --value, it prints only records that match both expressions, and
-    --count counts only those. --output writes the records of one topic to a file instead.
+    Without options, the command prints the value of each committed record on a line of its own, and continues with new
+    records until Ctrl-C. It joins no group and commits no offsets unless --group is given. With --at, it stops where
+    each topic ended at that time. With --key and --value, it prints only the records that match both expressions, and
+    --count counts only these. With --output, it writes the records of one topic to a file instead.
     """
     if given.output is not None:
         _save(given, given.output)

@@ -1,6 +1,4 @@
-"""Reports errors that the user can correct: one line with the remedy. The exit code is 1, or 2 for an invalid command
-line.
-"""
+"""Reports errors that the user can correct, in one line. The exit code is 1, or 2 for an invalid command line."""
 
 from typing import Any, NoReturn
 

@@ -39,7 +39,7 @@ class Shown(Progress):
 
 
 class _Speed(ProgressColumn):
-    """The speed in MiB/s, like all sizes that commands print, and not in rich's MB/s."""
+    """The speed in MiB/s, the unit that all commands use, instead of rich's MB/s."""
 
     def render(self, task: Task) -> Text:
         """Return the speed, such as 12.3 MiB/s, or nothing until there is progress."""

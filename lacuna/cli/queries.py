@@ -52,7 +52,7 @@ async def topic_offsets(
 async def topic_lags(
     connection: KafkaConnection, name: str, positions: Mapping[int, int]
 ) -> dict[int, int]:
-    """Return, by partition, how many records a read_committed consumer at that position has yet to read."""
+    """Return, by partition, how many records a read_committed consumer at the given position has yet to read."""
     timestamps = {partition: LAG - position for partition, position in positions.items()}
     return _offsets_in(name, await list_offsets(connection, name, timestamps, READ_COMMITTED))
 

@@ -51,7 +51,7 @@ async def reset(
 ) -> None:
     """Shows the offsets to which a group would be reset; with --execute, resets the group.
 
-    The end is the last stable offset, so that no record of an open transaction is skipped. A group with members is
+    `--to end` means the last stable offset, so no record of an open transaction is skipped. A group with members is
     rejected, because its members would continue from their positions and overwrite the offsets. A share group begins at
     the new offsets, and forgets its deliveries from there on.
     """
@@ -97,7 +97,7 @@ async def delete(
 ) -> None:
     """Deletes a group's offsets in topics, and shows the deleted offsets.
 
-    The group then begins in these topics as a new group does. A share group must have no members. A consumer group may
+    The group then starts in these topics as a new group would. A share group must have no members. A consumer group may
     have members, but they must not read these topics.
     """
     found = await _listed(bootstrap, group)

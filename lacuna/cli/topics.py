@@ -290,8 +290,8 @@ def trim_topic(
 ) -> None:
     """Deletes the records of a topic before an offset or a time, in all partitions.
 
-    The end is the last stable offset, so records of open transactions are kept. The objects are deleted later, once
-    nothing reads them.
+    `--before end` means the last stable offset, so records of open transactions are kept. The objects are deleted
+    later, once nothing reads them.
     """
     point = parse_from(before, SystemWallClock().now_ms(), "--before")
     wanted = asyncio.run(

@@ -1,7 +1,6 @@
 """Several processes behind one port: the workers of `lacuna agent`, which share it through SO_REUSEPORT.
 
-A child's standard input is a pipe that only the supervisor holds, so the child ends with the supervisor, even if that
-is killed.
+A child's standard input is a pipe that only the supervisor holds, so the child ends even if the supervisor is killed.
 """
 
 import os

@@ -129,7 +129,7 @@ async def _no_fields(_turn: Turn) -> Sequence[Field]:
 class Edit:
     """A change: its address, required permission, form, preview, and the function that makes it.
 
-    Without a preview, submitting the form makes the change. Without fields, the address says everything.
+    Without a preview, submitting the form makes the change. Without fields, the address alone identifies the change.
     """
 
     path: str

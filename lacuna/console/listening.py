@@ -11,10 +11,8 @@ _BACKLOG: Final = 64
 
 
 def listen(address: str, option: str) -> socket.socket:
-    """Listen on HOST:PORT.
-
-    Raises UserError for a malformed address, and ListenError, which names `option` as the way to choose another
-    address, if that is not possible.
+    """Listen on HOST:PORT. Raises UserError if it is malformed, and ListenError, which names `option`, if it is
+    unusable.
     """
     host, port = parse_address(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,7 +1,7 @@
 """The console's login, for clusters whose agents authenticate clients.
 
 A user and password are valid if an agent accepts them. They stay in this process, while the browser receives only a
-cookie without them. The console reads records with the user's credentials, so it shows no others.
+cookie without them. The console reads records with the user's credentials, so it shows only what the user may read.
 """
 
 import base64

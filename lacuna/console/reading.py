@@ -39,7 +39,7 @@ class Wanted(NamedTuple):
     where: str = "anywhere"
 
     def may_be_in(self, batch: RecordBatch) -> bool:
-        """Whether a batch can contain a match, without decoding its records. Raises RecordsError."""
+        """Whether a batch may contain a match, as far as can be told without decoding. Raises RecordsError."""
         return self.text.encode() in batch.section(limits.BATCH_BYTES)
 
     def is_in(self, record: Record) -> bool:

@@ -41,7 +41,7 @@ class NotAllowed(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """A user's permissions, as bit sets of operations like in Kafka's responses. None permits everything."""
+    """A user's permissions, as bit sets of operations like in Kafka's responses. `None` permits everything."""
 
     topics: Mapping[str, int] | None
     groups: Collection[str] | None

@@ -44,7 +44,7 @@ class Record:
 
 
 def lines_of(files: Sequence[Path]) -> Iterator[bytes]:
-    """Yield the lines of files, or of standard input without any, stripped of their line ends. Raises UserError."""
+    """Yield the lines of files, or of standard input if there are none, without their line ends. Raises UserError."""
     for file in files or (Path(_STANDARD_INPUT),):
         with _opened(file) as stream:
             for line in stream:
