@@ -41,12 +41,12 @@ class OpenTransaction:
 
     @property
     def by_commit(self) -> int:
-        """The number of waiting offsets that a read_committed consumer would receive if it committed now."""
+        """The waiting offsets that a read_committed consumer would receive if the transaction committed now."""
         return sum(each.by_commit for each in self.blocked)
 
     @property
     def by_abort(self) -> int:
-        """The number of waiting offsets that a read_committed consumer would receive if it aborted now."""
+        """The waiting offsets that a read_committed consumer would receive if the transaction aborted now."""
         return sum(each.by_abort for each in self.blocked)
 
     @property

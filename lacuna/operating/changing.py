@@ -77,7 +77,7 @@ async def _alter(ask: Ask, request: wire.AlterUserScramCredentialsRequest) -> Se
 
 
 def _upsertions(user: str, password: bytes, iterations: int) -> list[ScramCredentialUpsertion]:
-    """Return the changes that store a password, whose computation takes milliseconds."""
+    """Return the changes that store a password. Computing them takes milliseconds."""
     changes = []
     for mechanism, name in HASHES.items():
         salt = os.urandom(_SALT_BYTES)

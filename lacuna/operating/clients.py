@@ -70,7 +70,7 @@ class ClientQuery:
     version: str = ""
 
     def is_of(self, one: Client) -> bool:
-        """Whether a client has the version asked for: 4.1 equals 4.1.0, and text in parentheses is ignored."""
+        """Whether a client's version matches: 4.1 equals 4.1.0, and text in parentheses is ignored."""
         return not self.version or _order(self.version) == _order(one.version)
 
 

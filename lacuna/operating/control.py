@@ -106,7 +106,7 @@ async def open_control(
 
 
 def find_control(place: ControlPlace | None, data: Path | None) -> ControlPlace:
-    """Return the given place, or else that of the cluster on `data` (default: data/). Raises UserError without one."""
+    """Return the given place, or else that of the cluster on `data` (default: data/). Raises UserError if none runs."""
     folder = data or DEFAULT_DATA
     chosen = place or ControlPlace(left(folder, ADDRESS_NAME))
     if not chosen.address:

@@ -197,6 +197,6 @@ def read(bootstrap: Agents, topic: str, isolation_level: str) -> Reading:
 
 
 def expect(what: str, actual: object, promised: object) -> None:
-    """Raises DemoFailedError, which calls the value `what`, if `actual` differs from `promised`."""
+    """Raises DemoFailedError if `actual`, which the message calls `what`, differs from `promised`."""
     if actual != promised:
         raise DemoFailedError(f"{what}: expected {promised}, but the client got {actual}")

@@ -1,8 +1,9 @@
 """A whole cluster in one event loop: a control plane, agents and a store.
 
-data/journal.db         the control plane's journal, unless it is in a database or in the bucket data/objects/
-the objects, unless another store is given data/control.address    where `lacuna explain` and other agents reach the
-control plane data/store.url          the store's URL, for jobs that are given the folder
+data/journal.db         the control plane's journal, unless it is in a database or in the bucket
+data/objects/           the objects, unless another store is given
+data/control.address    where `lacuna explain` and other agents reach the control plane
+data/store.url          the store's URL, for jobs that are given the folder
 """
 
 import asyncio
