@@ -2,4 +2,4 @@
 
 
 class BenchError(Exception):
-    """A client saw something that must not happen (such as lost records or an error), or a server did not start."""
+    """A client observed something that must not happen, such as lost records, or a server did not start."""

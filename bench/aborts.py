@@ -1,8 +1,8 @@
-"""Reads logs in which a given share of the records is aborted.
+"""Reads logs with a given share of aborted records.
 
-The log has transactions of 100 records over 4 partitions, written by 4 producers. Rates count only committed records.
-Each measured read is the first one after the server has dropped its caches, so "store bytes" counts the bytes per
-committed record that the server reads from its files (for Kafka, from its log).
+Four producers write transactions of 100 records over 4 partitions. Rates count only committed records. The server drops
+its caches before each measured read, so "store bytes" is what it reads from its files (for Kafka, from its log) per
+committed record.
 """
 
 from collections.abc import Iterator
@@ -27,12 +27,11 @@ LZ4_SHARES = (0, 50, 90)
 
 
 def work_of(share: int, codec: str) -> str:
-    """The name of the row for this aborted share (in percent) and this codec."""
     return f"{share} % aborted, {codec}"
 
 
 def aborts(bench: Bench) -> Iterator[Row]:
-    """Yields a row per share and codec: the whole curve uncompressed, and only its two ends with lz4."""
+    """Yields a row per share and codec: all shares without compression, and only the lowest and highest with lz4."""
     works = [("none", share) for share in bench.size.aborted_shares]
     works += [("lz4", share) for share in bench.size.aborted_shares if share in LZ4_SHARES]
     for codec, share in works:
@@ -54,7 +53,7 @@ def _rows(bench: Bench, codec: str, share: int) -> list[Row]:
 
 
 def transactions_for(share: int, size: Size) -> int:
-    """The number of transactions to write, so that connecting takes only a small part of the time for reading."""
+    """Returns the number of transactions to write: enough that the time to connect does not matter."""
     wanted = -(-100 * size.committed_transactions // (100 - share))
     return min(max(size.abort_transactions, wanted), size.transactions_at_most)
 
@@ -72,7 +71,7 @@ def write(
     producers: int = PRODUCERS,
     **settings: str,
 ) -> int:
-    """Writes `count` transactions, of which `share` percent are aborted. Returns the number of committed records."""
+    """Writes `count` transactions and aborts `share` percent of them. Returns the number of committed records."""
     committed: list[int] = []
 
     def work(number: int) -> None:

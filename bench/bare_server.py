@@ -1,8 +1,8 @@
-"""A Kafka server that only answers requests: `python -m bench.bare_server`.
+"""A Kafka server that does nothing but answer requests: `python -m bench.bare_server`.
 
-The server keeps batches in memory as they come, assigns offsets, and answers each request at once, using the same event
-loop, sockets and codec as agents. It checks nothing, writes nothing to disk and does not support transactions. Its
-rates are therefore the maximum that this client, these sockets and a server in Python can achieve.
+It uses the same event loop, sockets and codec as agents, but keeps batches in memory as received, validates nothing,
+and supports no transactions. Its rates are therefore the most that this client, these sockets and a server in Python
+can achieve.
 
 Prints `bootstrap: HOST:PORT`, and exits when its standard input is closed.
 """
@@ -44,7 +44,7 @@ class _Api(NamedTuple):
 
 
 class Log:
-    """The batches of a partition, in memory; `bytes` is their size."""
+    """A partition's batches, in memory; `bytes` is their total size."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -54,7 +54,6 @@ class Log:
         self.waiting: list[Callable[[], None]] = []
 
     def append(self, batch: Buffer) -> int:
-        """Keeps a copy of a batch, and returns its first offset."""
         base, copy = self.end, bytearray(batch)
         _INT64.pack_into(copy, 0, base)
         self._bases.append(base)
@@ -67,7 +66,7 @@ class Log:
         return base
 
     def read(self, offset: int, most: int) -> list[bytearray]:
-        """Returns batches from an offset on, up to `most` bytes in total, but at least one batch if there is any."""
+        """Returns the batches at and after an offset, up to `most` bytes, but at least one if there is any."""
         index = (
             max(bisect_right(self._bases, offset) - 1, 0) if offset < self.end else len(self._bases)
         )
@@ -82,8 +81,6 @@ class Log:
 
 
 class Server:
-    """The state that all connections share."""
-
     def __init__(self) -> None:
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.port = 0
@@ -106,11 +103,9 @@ class Server:
         self.apis = {each.request.api_key: each for each in served}
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether a request of this kind is answered."""
         return api_key in self.apis and version <= self.apis[api_key].last_version
 
     def logs(self, request: fetch.FetchRequest) -> list[tuple[fetch.FetchPartition, Log]]:
-        """The logs that a Fetch request names."""
         return [
             (asked, self.topics[topic.topic][asked.partition])
             for topic in request.topics
@@ -118,7 +113,6 @@ class Server:
         ]
 
     def _fetch(self, request: fetch.FetchRequest) -> fetch.FetchResponse:
-        """Answers with the records that exist now."""
         left = request.max_bytes
         topics = []
         for topic in request.topics:
@@ -253,7 +247,7 @@ class Server:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Answers requests in order. A Fetch of an empty log waits, and so do later requests."""
+    """Answers requests in order. A Fetch from an empty log waits, and so do the requests after it."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -262,11 +256,9 @@ class Connection(asyncio.BufferedProtocol):
         self._wait: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remembers the transport."""
         self._transport = cast(asyncio.Transport, transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Returns the buffer into which the next bytes are read."""
         return self._reader.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -276,7 +268,6 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on(may_wait=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Drops waiting requests."""
         if self._wait is not None:
             self._wait.cancel()
         self._frames.clear()

@@ -1,9 +1,9 @@
-"""The bucket compared with a folder: transactions and latency with the records in S3 and in a folder, in turn.
+"""Transactions and latency with S3 as the store, compared with a folder.
 
-Both targets have the same processes and a journal in PostgreSQL (bench/bucket_targets.py). A third target also has its
-journal in S3. Its times are also given as multiples of the time of a PUT, measured just before in the same round.
-Rounds are short, and ratios are taken within a round, so other load on the machine affects both sides equally. Runs are
-therefore not repeated.
+Both targets have the same processes and a journal in PostgreSQL (bench/bucket_targets.py). A third also keeps its
+journal in S3; its times are also given as multiples of the time of a PUT, measured just before in the same round.
+Rounds are short, and ratios are computed within a round, so other load on the machine affects both sides alike and runs
+need not be repeated.
 
 The rest of the section is in bench/bucket_costs.py and bench/hot_commits.py.
 """
@@ -41,7 +41,7 @@ PUT_BYTES: Final = 16 << 10
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The numbers of producers, the number of rounds, and the seconds of a round of transactions and of latency."""
+    """The numbers of producers, the number of rounds, and the seconds per round for transactions and for latency."""
 
     producers: tuple[int, ...]
     rounds: int
@@ -57,7 +57,6 @@ AMOUNTS: Final = {
 
 
 def bucket(bench: Bench) -> Iterator[Row]:
-    """Yields the rows of all parts of the section."""
     use_credentials()
     amount = AMOUNTS[bench.size.name]
     with Services.started() as services:
@@ -93,7 +92,7 @@ def _transactions(
 
 
 def _latency(bench: Bench, services: Services, seconds: float) -> Iterator[Row]:
-    """The producer is a client of the first agent, and the consumer is a client of the second."""
+    """Measures from a producer on the first agent to a consumer on the second."""
     with bench.topic_each("bucket-latency") as topics:
 
         def run(target: Target, measured: Measured) -> None:
@@ -110,7 +109,7 @@ def _latency(bench: Bench, services: Services, seconds: float) -> Iterator[Row]:
 
 
 def _put_times(services: Services, target: Target) -> Run:
-    """The percentiles of PUTs without second attempts, for the target whose journal is in S3."""
+    """Returns the percentiles of PUTs, without second attempts, for the target with its journal in S3."""
     if target.label != JOURNAL_IN_S3:
         return {}
     store = without_second_attempts(S3Store(BUCKET, "puts", endpoint=services.slow.endpoint))

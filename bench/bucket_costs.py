@@ -1,6 +1,6 @@
-"""What a bucket holds and costs once hot segments have moved there: a part of the section `bucket`.
+"""The contents and cost of a bucket once merging has moved the hot segments there: a part of the section `bucket`.
 
-The journal is in PostgreSQL, so the bucket holds only records. Requests from all processes are counted at the service.
+The journal is in PostgreSQL, so the bucket contains only records. The S3 service counts the requests of all processes.
 """
 
 import time
@@ -39,10 +39,10 @@ HOT: Final = "lacuna_hot_bytes"
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How long and how fast (in MiB/s) to write, the numbers of agents, and the transactions to write.
+    """How long and how fast (in MiB/s) to write, the numbers of agents, the agents' `options`, and the transactions.
 
-    `producers` are the numbers of producers that write the transactions. The flushes of a single producer are small
-    enough to be hot, but those of several may not be. `options` are options for the agents.
+    `producers` are the numbers of producers for the transactions. One producer's flushes are small enough to be hot;
+    those of several may not be.
     """
 
     seconds: float
@@ -68,18 +68,15 @@ AMOUNTS: Final = {
 
 
 def steady_work_of(rate: int, agents: int) -> str:
-    """The name of the row for this rate in MiB/s and number of agents."""
     return f"steady {rate} MiB/s, {agents} agent{'s' if agents > 1 else ''}"
 
 
 def aborted_work_of(transactions: int, producers: int) -> str:
-    """The name of the row for these numbers of transactions and producers."""
     written = f"{transactions:,} transactions of {RECORDS}, {ABORTED_SHARE} % aborted"
     return f"{written}, {producers} producer{'s' if producers > 1 else ''}, once all has moved"
 
 
 def steady_rate(services: Services, size: str) -> Iterator[Row]:
-    """Yields a row for each number of agents."""
     amount = AMOUNTS[size]
     for agents in amount.agents:
         run = _steady(services, agents, amount)
@@ -87,7 +84,7 @@ def steady_rate(services: Services, size: str) -> Iterator[Row]:
 
 
 def _steady(services: Services, agents: int, amount: Amount) -> Run:
-    """Writes at the rate, waits until everything has moved to the bucket, and reads everything from the bucket."""
+    """Writes at the given rate, waits until everything has moved to the bucket, and reads it from there."""
     prices = load_prices()
     settled: list[float] = []
     with Places(S3, services.database(), services.store_url(), agents, amount.options) as target:
@@ -110,7 +107,6 @@ def _steady(services: Services, agents: int, amount: Amount) -> Run:
 
 
 def aborted_bytes(services: Services, size: str) -> Iterator[Row]:
-    """Yields a row for each number of producers."""
     amount = AMOUNTS[size]
     for producers in amount.producers:
         work = aborted_work_of(amount.transactions, producers)
@@ -118,8 +114,7 @@ def aborted_bytes(services: Services, size: str) -> Iterator[Row]:
 
 
 def _aborted(services: Services, producers: int, amount: Amount) -> Run:
-    """Measures the bytes in the bucket after transactions, half of them aborted, relative to the bytes that consumers
-    receive."""
+    """Aborts half of the transactions, and compares the bucket's size with the bytes that consumers receive."""
     url = services.store_url()
     with Places(S3, services.database(), url, 1, amount.options) as target:
         topic = Topics(target).create("aborted")
@@ -134,7 +129,7 @@ def _aborted(services: Services, producers: int, amount: Amount) -> Run:
 
 
 def settle(target: Places) -> float:
-    """Waits until all records are in the bucket, and returns the seconds that this took. Raises BenchError."""
+    """Waits until all records are in the bucket. Returns the seconds that took. Raises BenchError."""
     started = time.monotonic()
     while left := target.metrics()[HOT]:
         if time.monotonic() - started > SETTLE_SECONDS:

@@ -1,6 +1,6 @@
-"""The same processes with the records in S3 and in a folder: a control plane, and two agents in different zones.
+"""The same processes with their records in S3 or in a folder: a control plane, and two agents in different zones.
 
-S3 is moto's server behind bench/slow_s3.py, which adds the latency of a bucket in the cloud.
+S3 is moto's server behind bench/slow_s3.py, which adds the latency of a cloud bucket.
 """
 
 import urllib.request
@@ -26,10 +26,10 @@ ANSWER_SECONDS: Final = 10.0
 
 
 class Places(LacunaGrpc):
-    """A control plane and agents with the journal at `journal`, a URL or `bucket`.
+    """A control plane and agents, each in its own zone, with the journal at `journal`, a URL or `bucket`.
 
-    The records are in the store at `store_url`, or in a folder if `store_url` is empty. Each agent is in its own zone.
-    `control_options` are options for the control plane.
+    The records are in the store at `store_url`, or in a folder if it is empty. `control_options` are for the control
+    plane.
     """
 
     def __init__(
@@ -57,16 +57,14 @@ class Places(LacunaGrpc):
 
     @property
     def control_pid(self) -> int:
-        """The process id of the control plane."""
         return self._processes[-1].pid
 
     @property
     def control(self) -> str:
-        """The address of the control plane."""
         return self._processes[-1].value
 
     def metrics(self) -> Mapping[str, float]:
-        """The control plane's metrics that have no labels, by name."""
+        """Returns the control plane's metrics without labels, by name."""
         address = f"http://{self._health}/metrics"
         with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:
             lines = answer.read().decode().splitlines()
@@ -79,7 +77,7 @@ class Places(LacunaGrpc):
 
 
 class Services:
-    """The started services that the targets share: S3 with and without latency, and PostgreSQL."""
+    """The services that the targets share, once started: S3 with and without latency, and PostgreSQL."""
 
     def __init__(self, server: PostgresqlServer, service: CountedS3, slow: SlowS3) -> None:
         self._postgresql = server
@@ -100,18 +98,17 @@ class Services:
                 yield cls(server, service, slow)
 
     def store_url(self) -> str:
-        """The URL of a new, empty store in S3, with latency."""
+        """Returns the URL of a new, empty store in S3 with latency."""
         self._stores += 1
         return bucket_url(f"{BUCKET}/store-{self._stores}", endpoint=self.slow.endpoint)
 
     def database(self) -> str:
-        """The URL of a new database."""
         self._databases += 1
         return self._postgresql.make_database(f"bench_{self._databases}")
 
     @contextmanager
     def side_by_side(self) -> Iterator[list[Places]]:
-        """All three targets, which run at the same time."""
+        """Runs all three targets at the same time."""
         targets = [
             Places(S3, self.database(), self.store_url()),
             Places(FOLDER, self.database()),

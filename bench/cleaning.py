@@ -1,7 +1,7 @@
 """Measures compaction by key in agents: `python -m bench.cleaning [--records N] [--keys N] [--memory MIB]`.
 
-Writes records with random keys to a compacted topic, lets an agent clean the topic, and reads it from the start. Then
-writes for some seconds as Kafka Streams writes a changelog, while the agent merges and cleans at its usual pace.
+First, an agent cleans a compacted topic with random keys, which is then read from the start. Second, records are
+written for some seconds as Kafka Streams writes a changelog, while the agent merges and cleans at its usual pace.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _bulk(records: int, keys: int, memory: int) -> None:
-    """Clean a topic in one go, and compare it with a topic that has one record for each key."""
+    """Cleans a topic in one go, and compares it with a topic with one record per key."""
     with Cluster(parts=_parts(memory, NEVER, min_age_ms=0)) as cluster:
         topic = cluster.create_topic("bulk", configs=CONFIGS)
         single = cluster.create_topic("single")
@@ -80,7 +80,7 @@ def _bulk(records: int, keys: int, memory: int) -> None:
 
 
 def _pass(cluster: Cluster, cleaner: Cleaner) -> CleanReport | None:
-    """Make a pass. A pass may take longer than the time limit of `Cluster.run`."""
+    """Makes one pass, which may take longer than `Cluster.run` allows."""
 
     async def begin() -> asyncio.Task[CleanReport | None]:
         return asyncio.create_task(cleaner.run_once())
@@ -92,7 +92,7 @@ def _pass(cluster: Cluster, cleaner: Cleaner) -> CleanReport | None:
 
 
 def _changelog(seconds: int, memory: int) -> None:
-    """Write about 250 updates per second of 200 keys, with a flush every 100 ms."""
+    """Writes about 250 updates per second to 200 keys, with a flush every 100 ms."""
     with Cluster(parts=_parts(memory, 15_000, min_age_ms=60_000)) as cluster:
         topic = cluster.create_topic("changelog", configs=CONFIGS)
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5})

@@ -1,4 +1,4 @@
-"""The librdkafka clients, with the settings that all sections share, and the records that these clients write."""
+"""librdkafka clients with the settings common to all sections, and the records that they write."""
 
 import base64
 import random
@@ -28,7 +28,7 @@ PRODUCER: dict[str, Any] = {
 
 
 def make_pool(size: int = RECORD_BYTES, seed: int = 7) -> list[bytes]:
-    """JSON-like values of `size` bytes that lz4 halves; the same in every run."""
+    """Returns JSON-like values of `size` bytes that lz4 compresses to half, the same in every run."""
     source = random.Random(seed)
     head = (
         '{"schema":"order.v1","source":"web","currency":"EUR","status":"CONFIRMED","country":"DE",'
@@ -50,14 +50,14 @@ TINY = [source.to_bytes(8, "big") + bytes(92) for source in range(POOL_SIZE)]
 
 
 def producer(target: Target, **settings: Any) -> Any:
-    """A producer with the settings of `PRODUCER`; `settings` override them (with underscores for dots)."""
+    """Returns a producer with the settings in `PRODUCER`, overridden by `settings` (with underscores for dots)."""
     config = {**target.client, **PRODUCER}
     config.update({name.replace("_", "."): value for name, value in settings.items()})
     return Producer(config)
 
 
 def flush(client: Any) -> None:
-    """Waits until all records are acknowledged. Raises BenchError if progress stops."""
+    """Waits until all records are acknowledged. Raises BenchError if there is no more progress."""
     remaining = len(client)
     last_progress = time.monotonic()
     while remaining:
@@ -71,7 +71,7 @@ def flush(client: Any) -> None:
 
 
 class Deliveries:
-    """Counts acknowledgements, and keeps the first few failures."""
+    """Counts acknowledgements, and keeps the first few errors."""
 
     def __init__(self) -> None:
         self.acknowledged = 0
@@ -84,7 +84,7 @@ class Deliveries:
             self.failures.append(str(error))
 
     def check(self, expected: int) -> None:
-        """Raises BenchError unless exactly `expected` records were acknowledged without failures."""
+        """Raises BenchError unless exactly `expected` records have been acknowledged without errors."""
         if self.failures or self.acknowledged != expected:
             raise BenchError(f"{self.acknowledged} of {expected} acknowledged; {self.failures}")
 
@@ -96,7 +96,7 @@ def produce(
     deliveries: Deliveries | None = None,
     pool: list[bytes] = POOL,
 ) -> None:
-    """Queues record number `index`, cycling through the partitions; waits while the queue is full."""
+    """Queues record number `index` for the next partition in turn. Waits while the queue is full."""
     value = pool[index % POOL_SIZE]
     while True:
         try:
@@ -110,7 +110,7 @@ def produce(
 
 
 def produce_all(client: Any, topic: str, count: int, pool: list[bytes] = POOL) -> None:
-    """Writes `count` records and waits until all are acknowledged. Raises BenchError."""
+    """Writes `count` records, and waits until all are acknowledged. Raises BenchError."""
     deliveries = Deliveries()
     for index in range(count):
         produce(client, topic, index, deliveries, pool)
@@ -119,9 +119,9 @@ def produce_all(client: Any, topic: str, count: int, pool: list[bytes] = POOL) -
 
 
 def ready_producer(target: Target, topic: str, pool: list[bytes] = POOL, **settings: Any) -> Any:
-    """A producer that has written a record to each partition, so that it already has its producer id and connections.
+    """Returns a producer that has written one record per partition, so that it has its producer id and connections.
 
-    librdkafka may wait half a second before it sends its first record, whatever the server is. Raises BenchError.
+    librdkafka may wait half a second before its first record, whatever the server. Raises BenchError.
     """
     client = producer(target, **settings)
     client.list_topics(topic, timeout=TIMEOUT_SECONDS)
@@ -130,15 +130,14 @@ def ready_producer(target: Target, topic: str, pool: list[bytes] = POOL, **setti
 
 
 def fill(target: Target, topic: str, count: int, pool: list[bytes] = POOL, **settings: Any) -> None:
-    """Writes `count` records with a new producer. See `produce_all`."""
+    """Writes `count` records with a new producer. Raises BenchError."""
     produce_all(producer(target, **settings), topic, count, pool)
 
 
 class Threads:
-    """Runs `work(number)` in `count` threads during the block. At the end of the block, waits for them, unless it
-    raised.
+    """Runs `work(number)` in `count` threads during the block, and waits for them unless the block raises.
 
-    Both the end of the block and `join` raise the first error from any thread.
+    The end of the block and `join` raise the first error from any thread.
     """
 
     def __init__(
@@ -171,7 +170,6 @@ class Threads:
             self.join()
 
     def join(self) -> None:
-        """Waits for all threads. Raises the first error from any of them."""
         for thread in self._threads:
             thread.join()
         if self._failures:
@@ -179,6 +177,6 @@ class Threads:
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The value below which this `share` (0 to 1) of the values lies."""
+    """Returns the value below which this `share` (0 to 1) of the values lies."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

@@ -1,11 +1,11 @@
 """Drives one control plane with the commands of a simulated fleet: `python -m bench.cluster`.
 
-The control plane is real: its runtime, its journal in SQLite, its snapshot processes and the streams of its sessions,
-with messages read from bytes and written to bytes. Only HTTP/2 and the sockets are missing. Agents and producers are
-simulated (bench/fleet.py), and so is the time, which passes as fast as the control plane decides. CPU is counted while
-the control plane works, and divided by the seconds that passed for the fleet.
+The control plane is real: its runtime, its SQLite journal, its snapshot processes, and the streams of its sessions,
+with messages parsed from and serialized to bytes. Only HTTP/2 and sockets are missing. Agents and producers are
+simulated (bench/fleet.py), and so is time, which passes as fast as the control plane decides. CPU time is counted while
+the control plane works, and divided by the simulated seconds.
 
-A full run writes its tables and its picture into docs/scale.md and docs/cluster.svg.
+A full run updates the tables in docs/scale.md and the chart docs/cluster.svg.
 """
 
 import argparse
@@ -51,7 +51,7 @@ IDLE_TURNS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How long each load is driven: for as many seconds as `slices` slices take, within these bounds."""
+    """How long to drive each load: until `slices` slices are committed, within these bounds in seconds."""
 
     slices: int
     least_seconds: float
@@ -80,7 +80,7 @@ AMOUNTS: Final = {
 
 
 class _Clock:
-    """A clock that stands still until `advance`."""
+    """A clock that moves only in `advance`."""
 
     def __init__(self) -> None:
         self.ms = START_MS
@@ -98,7 +98,7 @@ class _Clock:
         await future
 
     def advance(self) -> None:
-        """Advances by one tick, and wakes tasks whose sleep is over."""
+        """Advances by one tick, and wakes the tasks that have slept long enough."""
         self.ms += TICK_MS
         due = [each for each in self._sleepers if each[0] <= self.ms]
         self._sleepers = [each for each in self._sleepers if each[0] > self.ms]
@@ -108,7 +108,7 @@ class _Clock:
 
 
 class _CountedJournal(SqliteJournal):
-    """A journal that counts its appends, the bytes of their records, and the CPU time of appends in the event loop."""
+    """A journal that counts its appends, their bytes, and the CPU time that they take in the event loop."""
 
     appends = 0
     size = 0
@@ -127,8 +127,6 @@ class _CountedJournal(SqliteJournal):
 
 
 class Driver:
-    """A control plane, and a fleet's sessions with it."""
-
     def __init__(self, folder: Path) -> None:
         self.clock = _Clock()
         self.spent = {"cpu": 0.0, "loop cpu": 0.0, "view bytes": 0}
@@ -157,7 +155,6 @@ class Driver:
         self.state = state
 
     def line(self) -> Line:
-        """Opens a session."""
         line = Line(self.runtime, self._answered)
         line.stream.add_done_callback(lambda _: self._all_answered.set())
         self.lines.append(line)
@@ -169,7 +166,7 @@ class Driver:
             self._all_answered.set()
 
     async def exchange(self) -> None:
-        """Sends the fleet's commands, in a separate request for each agent; waits for the replies, and counts CPU."""
+        """Sends each agent's commands in a separate request, waits for the replies, and counts CPU time."""
         requests = [(line, *line.take()) for line in self.lines if line.has_request]
         if not requests:
             return
@@ -193,7 +190,7 @@ class Driver:
             raise BenchError(f"a session has ended: {self.fatal or ended}")
 
     def counts(self) -> dict[str, float]:
-        """The counts so far: CPU seconds, of all threads and of the event loop's thread alone, and bytes."""
+        """Returns the totals so far: bytes, and CPU seconds of all threads and of the event loop's thread alone."""
         return {
             **self.spent,
             "appends": self.journal.appends,
@@ -202,7 +199,6 @@ class Driver:
         }
 
     async def close(self) -> None:
-        """Ends the sessions and the control plane."""
         for line in self.lines:
             line.stream.cancel()
             with suppress(asyncio.CancelledError, ControlPlaneUnavailable):
@@ -211,10 +207,10 @@ class Driver:
 
 
 def drive(load: Load, seconds: float) -> dict[str, Any]:
-    """Drives a control plane in this process with a load, for some seconds of the fleet's time. Returns the figures.
+    """Drives a control plane in this process for some simulated seconds, and returns the figures.
 
-    The process is set up like `lacuna controlplane`: event loop, garbage collector and malloc. Extents younger than
-    `merge.min.age.ms`, or than a quarter of the driven time if that is less, are not merged.
+    The process is set up like `lacuna controlplane`: event loop, garbage collector and malloc. Extents are merged once
+    they are older than `merge.min.age.ms` or, if that is less, a quarter of the driven time.
     """
     rows: list[dict[str, Any]] = []
 
@@ -266,7 +262,7 @@ async def _drive(load: Load, seconds: float, folder: Path) -> dict[str, Any]:
 
 
 def _alone(load: Load, seconds: float) -> dict[str, Any]:
-    """Drives a load in a new process, so that the process's memory belongs to this load alone."""
+    """Drives a load in a new process, whose memory then belongs to this load alone."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(drive, load, seconds).result()
 

@@ -1,4 +1,4 @@
-"""Turns the figures of bench/cluster.py into the tables of docs/scale.md and its picture."""
+"""Turns the figures from bench/cluster.py into the tables and the chart of docs/scale.md."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -44,39 +44,38 @@ COLOURS: Final = ("#e0703a", "#1f9e89", "#4c72b0")
 
 
 def load_of(row: Row) -> Load:
-    """The load of a row."""
     return Load(**row["load"])
 
 
 def full_at(row: Row) -> float:
-    """The GiB/s at which one control plane is full: its event loop, which has one thread, uses a whole core."""
+    """Returns the GiB/s at which one control plane is full, because its event loop's only thread uses a whole core."""
     return float(load_of(row).gibibytes / row["loop cpu"])
 
 
 def puts(row: Row) -> float:
-    """PUTs per second by flushes, merging and compaction."""
+    """Returns the PUTs per second from flushes, merging and compaction."""
     return float(row["flushes"] + row["merging, puts"] + row["compaction, puts"])
 
 
 def gets(row: Row) -> float:
-    """GETs per second by consumers, merging and compaction."""
+    """Returns the GETs per second from consumers, merging and compaction."""
     return float(row["gets for consumers"] + row["merging, gets"] + row["compaction, gets"])
 
 
 def dollars(row: Row) -> float:
-    """Dollars a month for requests."""
+    """Returns the monthly cost of requests in dollars."""
     a_second = load_prices().of(Counter({PUT: 1})) * puts(row)
     return (a_second + load_prices().of(Counter({GET: 1})) * gets(row)) * MONTH_SECONDS
 
 
 def rewritten(row: Row) -> float:
-    """The share of new extents that merging and compaction replaced in the time in which these extents arrived."""
+    """Returns the extents replaced by merging and compaction as a share of the extents that arrived meanwhile."""
     before = row["merging, extents_before"] + row["compaction, extents_before"]
     return float(before / row["slices"])
 
 
 def line(row: Row) -> str:
-    """A row, formatted as a line for the terminal."""
+    """Formats a row for the terminal."""
     load = load_of(row)
     return (
         f"{load.gibibytes:g} GiB/s, {load.agents} agents, {load.partitions:,} partitions, {load.zones} zones, "
@@ -89,7 +88,7 @@ def line(row: Row) -> str:
 
 
 def _an_inflow(row: Row, name: str) -> float:
-    """A rate, converted to an amount for each GiB that arrives."""
+    """Converts a rate to an amount per GiB that arrives."""
     return float(row[name] / load_of(row).gibibytes)
 
 
@@ -133,12 +132,12 @@ LIFTED: Final[tuple[Column, ...]] = (
 
 
 def clusters_of(row: Row) -> int:
-    """The number of clusters with such a load needed for 1 GiB/s, at least one."""
+    """Returns the number of such clusters that 1 GiB/s needs, at least one."""
     return max(1, round(1 / load_of(row).gibibytes))
 
 
 def name_of(row: Row) -> str:
-    """The distinctive properties of a row, in words."""
+    """Describes what distinguishes a row."""
     load = load_of(row)
     placed = {1: "each partition on one agent", 3: "one agent a zone, 3 zones"}.get(
         load.zones, f"every partition on every agent ({load.zones})"
@@ -152,7 +151,7 @@ def name_of(row: Row) -> str:
 
 
 def lifted(results: Row) -> list[Row]:
-    """The rows for placements that raise the limit, and for comparison the rows of a fleet of the same size."""
+    """Returns the rows for placements that raise the limit and, for comparison, those for a fleet of the same size."""
     rows: dict[str, list[Row]] = results["rows"]
     size = load_of(rows["lifts"][0]).partitions
     same = [row for row in rows["fleet"] if load_of(row).partitions == size]
@@ -161,7 +160,7 @@ def lifted(results: Row) -> list[Row]:
 
 
 def page_part(results: Row) -> str:
-    """The Markdown text between the markers of docs/scale.md."""
+    """Returns the Markdown that belongs between the markers of docs/scale.md."""
     fleet = results["rows"]["fleet"]
     facts = results["machine"]
     measured = (
@@ -286,13 +285,11 @@ def _of(row: Row) -> str:
 
 
 def keep(results: Row) -> None:
-    """Puts the tables into docs/scale.md, and draws its picture."""
     rewrite(PAGE, page_part(results), BEGIN, END)
     draw(results, PICTURE)
 
 
 def draw(results: Row, path: Path) -> None:
-    """Writes the picture to `path`."""
     fleet: list[Row] = results["rows"]["fleet"]
     with picture(path, 7.4) as whole:
         halves: Any = whole.subfigures(2, 1, height_ratios=(1.25, 1))

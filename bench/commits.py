@@ -1,9 +1,9 @@
 """Measures how many slices one control plane commits per CPU second: `python -m bench.commits`.
 
-The control plane is real, as in `bench.cluster`: its requests are parsed from bytes, decided, journalled in SQLite and
-replayed, and its replies and deltas are serialized to bytes. Each slice has one batch of a transaction, each commit is
-a separate append to the journal, and each partition is watched by no session, by one session, or by three. CPU time
-covers all threads; the event loop's time for appends is also reported separately. The journal is in `TMPDIR`.
+As in `bench.cluster`, the control plane is real: requests are parsed from bytes, decided, journalled in SQLite and
+replayed, and replies and deltas are serialized to bytes. Each slice contains one batch of a transaction, each commit is
+a separate append to the journal, and zero, one or three sessions watch each partition. CPU time is that of all threads;
+the part that the event loop spends on appends is also reported. The journal is in `TMPDIR`.
 """
 
 import argparse
@@ -29,9 +29,9 @@ ROUNDS: Final = 7
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Microseconds of CPU per slice, in total and for appending to the journal.
+    """Microseconds of CPU per slice, in total and for appends to the journal.
 
-    Both are the minimum over the rounds, since other processes can only increase them.
+    Both are the minimum of all rounds, because other processes can only increase them.
     """
 
     slices: int
@@ -70,7 +70,7 @@ async def _measure(slices: int, watchers: int, rounds: int, folder: Path) -> Rat
 
 
 async def _round(driver: Driver, fleet: Fleet) -> tuple[float, float]:
-    """Commits slices, and returns the microseconds per slice. Then ends the transactions; this part is not measured."""
+    """Commits slices, and returns the microseconds per slice. Then ends the transactions, which is not measured."""
     before = driver.counts() | fleet.counts()
     for _ in range(max(1, min(ROUND_COMMITS, ROUND_SLICES // fleet.load.partitions))):
         fleet.flush(driver.clock.ms)

@@ -1,4 +1,4 @@
-"""Finds figures that have become worse since another run by more than noise explains."""
+"""Finds figures that have become worse since an earlier run, by more than noise explains."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ YARDSTICK = "kafka"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A figure that became worse, with its medians then and now."""
+    """A figure that has become worse, with its medians then and now."""
 
     work: str
     target: str
@@ -27,10 +27,10 @@ class Change:
 
 
 def worse(before: Results, now: Results) -> Iterator[Change]:
-    """Yields Lacuna's figures that are worse by more than a tenth and whose runs do not overlap with the earlier runs.
+    """Yields Lacuna's figures that are worse by more than a tenth, and whose runs do not overlap with the earlier ones.
 
-    Rows that are mostly noise are left out. Since the machine itself may be slower than before, the ratio to Kafka must
-    also have become worse by more than a tenth, if Kafka did the same work both times.
+    Mostly noisy rows are skipped. If Kafka did the same work both times, the ratio to Kafka must also be worse by more
+    than a tenth, because the machine itself may have become slower.
     """
     for rows in now.sections.values():
         for row in rows:
@@ -51,7 +51,7 @@ def worse(before: Results, now: Results) -> Iterator[Change]:
 
 
 def _loss(figure: Figure, before: float, now: float) -> float:
-    """The share by which `now` is worse than `before` (0.1 is a tenth); 0 if they cannot be compared."""
+    """Returns how much worse `now` is than `before` (0.1 is a tenth), or 0 if they cannot be compared."""
     if figure.better is Better.NEITHER or before <= 0 or now <= 0:
         return 0.0
     return before / now - 1 if figure.better is Better.MORE else now / before - 1

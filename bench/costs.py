@@ -1,9 +1,8 @@
-"""The cost of S3: requests per GiB written and read, and their price, for several flush intervals and numbers of
-agents.
+"""The cost of S3: requests per GiB written and read, and their price, by flush interval and number of agents.
 
-Requests are counted at the service (bench/counted_s3.py). Their number per GiB depends on the rate of arrival, since a
-flush takes whatever has accumulated. So records are written at a fixed rate, which is part of the row's name. Prices
-come from logstore/objects/prices.py, or from the file that BENCH_PRICES names.
+The S3 service counts the requests (bench/counted_s3.py). A flush takes whatever has accumulated, so requests per GiB
+depend on the rate of arrival. Records are therefore written at a fixed rate, which is part of the row's name. Prices
+come from logstore/objects/prices.py, or from the file named by BENCH_PRICES.
 """
 
 import os
@@ -35,8 +34,7 @@ DAY_SECONDS = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How many seconds to write, at which rate (in MiB/s), and which flush intervals (in ms) and numbers of agents to
-    try."""
+    """How many seconds and how fast (in MiB/s) to write, the flush intervals (in ms), and the numbers of agents."""
 
     seconds: float
     rate: int
@@ -52,13 +50,11 @@ AMOUNTS = {
 
 
 def load_prices() -> Prices:
-    """The built-in prices, or the prices in the file that BENCH_PRICES names."""
     path = os.environ.get(PRICES_VARIABLE)
     return Prices.load(Path(path), AMAZON_S3) if path else AMAZON_S3
 
 
 def work_of(interval_ms: int, agents: int, rate: int) -> str:
-    """The name of the row for this flush interval, number of agents, and rate in MiB/s."""
     plural = "s" if agents > 1 else ""
     return f"flushes every {interval_ms} ms, {agents} agent{plural}, {rate} MiB/s"
 
@@ -96,9 +92,9 @@ def count_requests(
     rate: int,
     settle: Callable[[], None] = lambda: None,
 ) -> tuple[float, Counter[str], Counter[str]]:
-    """Writes at the rate, lets the cluster settle, restarts the agents so that nothing is cached, and reads everything.
+    """Writes at a fixed rate, lets the cluster settle, restarts the agents to empty their caches, and reads everything.
 
-    Returns the GiB of the records, and the requests for writing (and settling) and for reading them.
+    Returns the size of the records in GiB, the requests for writing and settling, and the requests for reading.
     """
     topic = Topics(server).create("costs")
     client = ready_producer(server, topic)
@@ -114,7 +110,7 @@ def count_requests(
 
 
 def write_at_rate(client: Any, topic: str, seconds: float, rate: int) -> int:
-    """Writes records of 1 KiB to all partitions at this rate in MiB/s, and returns their number."""
+    """Writes 1 KiB records to all partitions at this rate in MiB/s. Returns their number."""
     deliveries = Deliveries()
     total = int(seconds * rate * 1024)
     started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""An S3 service that counts its requests: moto's server behind a counter, in a separate process."""
+"""An S3 service that counts its requests: moto's server in a separate process, behind a counter."""
 
 import multiprocessing
 import os
@@ -23,9 +23,9 @@ _ASKED_AS = {"PUT": PUT, "POST": PUT, "GET": GET, "HEAD": GET, "DELETE": DELETE}
 
 
 class CountedS3:
-    """The service as a context manager; `endpoint` is its URL. It ends with the process that started it.
+    """The service, as a context manager, at the URL `endpoint`. It ends with the process that started it.
 
-    The service delays each request by `delay_seconds`.
+    Each request is delayed by `delay_seconds`.
     """
 
     def __init__(self, delay_seconds: float = 0.0) -> None:
@@ -54,30 +54,29 @@ class CountedS3:
 
     @property
     def url(self) -> str:
-        """The URL of a store in the service's bucket, for agents."""
+        """The store URL of the service's bucket."""
         return f"s3://{BUCKET}?endpoint={self.endpoint}"
 
     @property
     def pid(self) -> int:
-        """The process id of the service."""
         assert self._process.pid is not None
         return self._process.pid
 
     def counts(self) -> Counter[str]:
-        """How many requests of each kind the service has received so far."""
+        """Returns the number of requests so far, by kind."""
         self._ours.send("counts")
         counts: Counter[str] = self._ours.recv()
         return counts
 
 
 def use_credentials() -> None:
-    """Sets credentials in the environment if there are none. moto's server accepts any credentials."""
+    """Sets credentials in the environment if there are none. moto accepts any."""
     for name, value in CREDENTIALS.items():
         os.environ.setdefault(name, value)
 
 
 def kind_of(method: str, query: str) -> str:
-    """The kind under which S3 bills a request with this method and query."""
+    """Returns the kind of request that S3 bills for this method and query."""
     if method == "GET" and "list-type" in query:
         return LIST
     return _ASKED_AS.get(method, method)

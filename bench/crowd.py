@@ -1,4 +1,4 @@
-"""Many idle clients, and clients that stop in the middle of a request, alongside a client that works."""
+"""A working client next to many idle ones, and to some that stop in the middle of a request."""
 
 import resource
 import socket
@@ -25,7 +25,7 @@ OTHER_FILES = 512
 def crowd_at(
     bootstrap: str, idle: int, halves: int
 ) -> Iterator[tuple[list[socket.socket], list[socket.socket]]]:
-    """Connections during the block: `idle` that sent one request, and `halves` that sent half of a 64 KiB request.
+    """Opens `idle` connections that have sent one request, and `halves` that have sent half of a 64 KiB request.
 
     Yields both lists. Raises BenchError if this process may not open enough sockets.
     """
@@ -48,7 +48,7 @@ def crowd_at(
 
 
 def ask(connection: socket.socket) -> None:
-    """Sends an ApiVersions request and reads its answer. Raises BenchError if the connection was closed."""
+    """Sends an ApiVersions request and reads the response. Raises BenchError if the connection is closed."""
     connection.sendall(QUESTION)
     (size,) = struct.unpack(">i", receive(connection, 4))
     receive(connection, size)
@@ -67,12 +67,11 @@ def _allow_files(count: int) -> None:
 
 
 def work_of(idle: int, halves: int) -> str:
-    """The name of the row for these numbers of connections."""
     return f"end to end at {RATE}/s, {idle:,} idle, {halves} with half a request"
 
 
 def crowd(bench: Bench) -> Iterator[Row]:
-    """Yields a row without other clients, and a row with them. Checks at the end that all clients are still served."""
+    """Yields a row with and a row without the other clients, and checks at the end that all are still served."""
     yield from _beside(bench, 0, 0)
     yield from _beside(bench, bench.size.idle_connections, bench.size.half_requests)
 

@@ -1,8 +1,8 @@
-"""The cost of encryption at rest: CPU seconds for each GiB written and read, with and without it.
+"""The cost of encryption at rest: CPU seconds per GiB written and read, with and without it.
 
     python -m bench.encryption
 
-The objects are in memory, so encryption is the only difference. The minimum over several rounds is reported.
+Objects are in memory, so encryption is the only difference. Reports the minimum of several rounds.
 """
 
 import os
@@ -27,7 +27,7 @@ SHAPES = ((8 << 20, 1 << 20), (8 << 20, 16 << 10), (16 << 10, 16 << 10))
 def measure(
     make: Callable[[], ObjectStore], object_size: int, read_size: int
 ) -> tuple[float, float]:
-    """CPU seconds per GiB for writing and for reading everything."""
+    """Returns the CPU seconds per GiB for writing and for reading everything."""
     store, payload = make(), os.urandom(object_size)
     buffer = bytearray(object_size)
     keys = [f"k{number}" for number in range(TOTAL_BYTES // object_size)]

@@ -1,6 +1,6 @@
-"""Sends single Fetch requests, and reports the exact number of bytes in each answer.
+"""Sends single Fetch requests, and reports the exact size of each response.
 
-A consumer fetches ahead and joins answers, so it cannot measure a single answer.
+A consumer cannot measure a single response, because it fetches ahead and joins them.
 """
 
 import socket
@@ -29,7 +29,7 @@ _LAST_OFFSET_DELTA_AT = 23
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A Fetch answer: its size on the wire, the next offset by partition, and whether it reaches all ends."""
+    """A Fetch response: its size on the wire, the next offset by partition, and whether it reaches all ends."""
 
     wire_bytes: int
     next_offsets: dict[int, int]
@@ -37,7 +37,7 @@ class Answer:
 
 
 class Fetcher:
-    """A connection that sends Fetch requests; a context manager."""
+    """A connection that sends Fetch requests, as a context manager."""
 
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.rpartition(":")
@@ -51,10 +51,7 @@ class Fetcher:
         self._socket.close()
 
     def fetch(self, topic: str, offsets: Mapping[int, int]) -> Answer:
-        """Fetches from these offsets by partition, as read_committed, with the default sizes of consumers.
-
-        Raises BenchError.
-        """
+        """Fetches at these offsets by partition, with read_committed and default sizes. Raises BenchError."""
         partitions = [
             wire.FetchPartition(
                 partition, fetch_offset=offset, partition_max_bytes=PARTITION_MAX_BYTES
@@ -80,7 +77,6 @@ class Fetcher:
 
 
 def receive(connection: socket.socket, size: int) -> bytes:
-    """Receives this many bytes. Raises BenchError if the connection is closed."""
     data = bytearray()
     while len(data) < size:
         more = connection.recv(size - len(data))
@@ -103,7 +99,7 @@ def _answer(response: wire.FetchResponse, offsets: dict[int, int], wire_bytes: i
 
 
 def _next_offset(partition: wire.PartitionData) -> int:
-    """The offset after the last complete batch, or 0 if no batch is complete."""
+    """Returns the offset after the last complete batch, or 0 if no batch is complete."""
     records = b"".join(partition.records or ())
     position, found = 0, 0
     while position + _BATCH_HEADER.size <= len(records):

@@ -1,7 +1,7 @@
-"""The results of a section: rows of figures.
+"""A section's results: rows of figures.
 
-A `Row` is one piece of work on one target. Its `runs` are the measured repetitions, without warm-ups; each run has a
-value per `Figure`. Reports show the median, with the minimum and the maximum next to it.
+A `Row` is one piece of work on one target. Its `runs` are the measured repetitions, without warm-ups, each with a value
+per `Figure`. Reports show the median, followed by the minimum and maximum.
 """
 
 import statistics
@@ -13,8 +13,6 @@ GIBIBYTE = 1 << 30
 
 
 class Better(Enum):
-    """The direction in which a figure improves."""
-
     MORE = "more"
     LESS = "less"
     NEITHER = "neither"
@@ -22,7 +20,7 @@ class Better(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured quantity. Its name, as shown in tables and in the JSON, includes the unit."""
+    """A measured quantity. Its name in tables and in the JSON includes the unit."""
 
     name: str
     better: Better
@@ -44,8 +42,6 @@ Run = dict[Figure, float]
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The median, minimum and maximum of a figure over its runs."""
-
     median: float
     least: float
     most: float
@@ -55,8 +51,8 @@ class Spread:
 class Row:
     """One piece of work on one target.
 
-    `repeated` counts the runs that were repeated because of other load on the machine; `noisy` counts the runs that
-    were kept despite other load, because repeating them did not help.
+    Other load on the machine disturbed `repeated` runs, which were repeated, and `noisy` runs, which were kept because
+    repetition did not help.
     """
 
     work: str
@@ -67,11 +63,10 @@ class Row:
 
     @property
     def is_noise(self) -> bool:
-        """Whether more than half of the runs were disturbed by other load but kept."""
+        """Whether more than half of the runs are noisy."""
         return self.noisy * 2 > len(self.runs)
 
     def spreads(self) -> dict[Figure, Spread]:
-        """The median, minimum and maximum of every figure."""
         spreads = {}
         for figure in self.runs[0]:
             values = [run[figure] for run in self.runs]
@@ -80,10 +75,10 @@ class Row:
 
 
 def ratio(ours: Row, theirs: Row, figure: Figure) -> float | None:
-    """The ratio of a figure in two rows, or None if either row lacks the figure or its value is 0.
+    """Returns the ratio of a figure in two rows, or None if either row lacks it or has the value 0.
 
-    The ratio is the median of the rounds' ratios, since other load changes from round to round. If the rows have
-    different numbers of runs, it is the ratio of the medians.
+    This is the median of the ratios in each round, because other load changes between rounds. If the numbers of runs
+    differ, it is the ratio of the medians.
     """
     pairs = (ours.runs, theirs.runs)
     mine, others = ([run[figure] for run in runs if figure in run] for runs in pairs)

@@ -1,9 +1,8 @@
-"""A simulated fleet: the commands that its agents would send to a control plane. Only metadata exists; there are no
-records.
+"""A simulated fleet: the commands that its agents would send to a control plane, without any records.
 
-Each zone has its share of the agents, and one producer for every `GROUP` partitions. A partition is written and read at
-one agent in each zone, chosen by Lacuna's own placement. Transactions last a second. A flush has a slice for each of
-its agent's partitions, and producers' batches have at most 64 KiB.
+Each zone has its share of the agents, and one producer per `GROUP` partitions. A partition is written and read at one
+agent in each zone, chosen by Lacuna's own placement. Transactions last a second. A flush contains a slice for each of
+its agent's partitions, with batches of at most 64 KiB.
 """
 
 import asyncio
@@ -60,7 +59,7 @@ FLAGS: Final = FLAG_TRANSACTIONAL | FLAG_ADDS_PARTITION
 
 
 class Line:
-    """An agent's session. Its stream carries bytes, as it would over gRPC."""
+    """An agent's session, whose stream carries bytes as over gRPC."""
 
     def __init__(self, runtime: Runtime, answered: Callable[[int], None]) -> None:
         self.received: list[SessionResponse] = []
@@ -73,32 +72,29 @@ class Line:
         self.stream = asyncio.create_task(served)
 
     def ask(self, command: Command, settle: Callable[[Reply], None]) -> None:
-        """Queues a command for the next request; `settle` is called with the reply."""
+        """Queues a command for the next request. `settle` receives the reply."""
         self._last_id += 1
         command.command_id = self._last_id
         self._settles[self._last_id] = settle
         self._request.commands.append(command)
 
     def subscribe(self, partitions: list[TopicPartition]) -> None:
-        """Subscribes to partitions with the next request."""
         self._request.subscribe.extend(partitions)
 
     @property
     def has_request(self) -> bool:
-        """Whether there is anything to send."""
         return bool(self._request.commands or self._request.subscribe)
 
     def take(self) -> tuple[bytes, int]:
-        """The next request, and its number of commands."""
+        """Returns the next request, and how many commands it contains."""
         request, self._request = self._request, SessionRequest()
         return request.SerializeToString(), len(request.commands)
 
     def send(self, data: bytes) -> None:
-        """Sends a request to the control plane."""
         self._requests.put_nowait(data)
 
     def settle(self) -> int:
-        """Delivers the replies, and returns the number of bytes of partition deltas that came with them."""
+        """Delivers the replies, and returns the size in bytes of the partition deltas that arrived with them."""
         received, self.received = self.received, []
         size = 0
         for response in received:
@@ -121,9 +117,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load of a fleet: `gibibytes` arrive per second, spread evenly over partitions; agents flush every
-    `interval_ms`.
-    """
+    """A load of `gibibytes` per second, spread evenly over all partitions and flushed every `interval_ms`."""
 
     partitions: int
     interval_ms: int = 250
@@ -133,17 +127,17 @@ class Load:
 
     @property
     def slice_bytes(self) -> int:
-        """The size of one partition's slice in a flush."""
+        """The size of a partition's slice in a flush."""
         flushes = self.partitions * self.zones * 1000 / self.interval_ms
         return int(self.gibibytes * GIBIBYTE / flushes)
 
     @property
     def slices_a_second(self) -> int:
-        """The number of slices that all agents commit per second."""
+        """The number of slices per second that all agents commit together."""
         return self.partitions * self.zones * 1000 // self.interval_ms
 
     def batches(self) -> list[tuple[int, int]]:
-        """The bytes and records of each batch of a slice."""
+        """Returns the bytes and records in each batch of a slice."""
         count = -(-self.slice_bytes // BATCH_BYTES)
         size = self.slice_bytes // count
         return [(size, max(1, size // RECORD_BYTES))] * count
@@ -151,7 +145,7 @@ class Load:
 
 @dataclass(slots=True)
 class Producer:
-    """A transactional producer; `is_open` says whether it has written since its last transaction ended."""
+    """A transactional producer. `is_open` says whether it has written since its last transaction ended."""
 
     transactional_id: str
     producer_id: int = -1
@@ -161,8 +155,7 @@ class Producer:
 
 @dataclass(slots=True)
 class Place:
-    """A partition as written by one agent, with the producer that sends to the partition at that agent and its next
-    sequence."""
+    """A partition at an agent that writes it, with the producer that sends there and its next sequence."""
 
     key: TopicPartition
     producer: Producer
@@ -172,8 +165,6 @@ class Place:
 
 @dataclass(slots=True)
 class Agent:
-    """An agent, its lease, and the partitions that are placed on it."""
-
     line: Line
     zone: int
     lease_id: int = 0
@@ -181,15 +172,13 @@ class Agent:
     places: list[Place] = field(default_factory=list)
 
     def next_sequence(self) -> int:
-        """The sequence of this agent's next segment."""
+        """Takes the sequence for the agent's next segment."""
         self.sequence += 1
         return self.sequence
 
 
 class Fleet:
-    """The agents and producers of a load, set up by `register`, `create`, `begin` and `place`; do an exchange after
-    each.
-    """
+    """A load's agents and producers. Call `register`, `create`, `begin` and `place`, with an exchange after each."""
 
     def __init__(self, load: Load, lines: list[Line]) -> None:
         self.load = load
@@ -201,7 +190,6 @@ class Fleet:
         self._random = random.Random(7)
 
     def register(self) -> None:
-        """Registers the agents."""
         for number, agent in enumerate(self.agents):
 
             def settle(reply: Reply, agent: Agent = agent) -> None:
@@ -211,7 +199,6 @@ class Fleet:
             agent.line.ask(Command(register_agent=registration), settle)
 
     def create(self) -> None:
-        """Creates the topics."""
         for first in range(0, self.load.partitions, TOPIC_PARTITIONS):
             count = min(TOPIC_PARTITIONS, self.load.partitions - first)
             topic = CreateTopic(name=f"topic-{first}", partition_count=count)
@@ -227,7 +214,7 @@ class Fleet:
         ]
 
     def begin(self) -> None:
-        """Initializes the producers: one per zone for every `GROUP` partitions."""
+        """Initializes the producers: one per zone and `GROUP` partitions."""
         for group in range(-(-self.load.partitions // GROUP)):
             for zone in range(self.load.zones):
                 producer = Producer(f"producer-{group}-{zone}")
@@ -243,7 +230,7 @@ class Fleet:
                 agent.line.ask(initialize(producer.transactional_id, TIMEOUT_MS), settle)
 
     def place(self) -> None:
-        """Places each partition on an agent of each zone, and subscribes the agents where it is read."""
+        """Places each partition on one agent per zone, and subscribes the agents at which it is read."""
         zones = [
             tuple(number for number, agent in enumerate(self.agents) if agent.zone == zone)
             for zone in range(self.load.zones)
@@ -260,12 +247,11 @@ class Fleet:
             self.agents[number].line.subscribe(keys)
 
     def _is_read(self, index: int, zone: int) -> bool:
-        """Whether consumers read a partition in this zone. Each group reads in a different zone, if there are enough
-        zones."""
+        """Whether consumers read a partition in this zone. Groups read in different zones, if there are enough."""
         return (zone - index) % self.load.zones < CONSUMER_GROUPS
 
     def counts(self) -> dict[str, float]:
-        """The counts so far: flushes, slices, batches and ends of transactions."""
+        """Returns the totals so far: flushes, slices, batches and ends of transactions."""
         return {
             "flushes": self.flushes,
             "slices": self.slices,
@@ -274,7 +260,7 @@ class Fleet:
         }
 
     def flush(self, now_ms: int) -> None:
-        """Sends the commits of the agents whose flush is due now, and lease renewals."""
+        """Sends lease renewals, and the commits of the agents whose flush is due."""
         for number, agent in enumerate(self.agents):
             phase = number * self.load.interval_ms // len(self.agents) // TICK_MS * TICK_MS
             if now_ms % self.load.interval_ms == phase and agent.places:
@@ -316,7 +302,7 @@ class Fleet:
         return Command(commit_segment=commit_of(segment, size, slices, numbers))
 
     def end_transactions(self, now_ms: int) -> None:
-        """Ends the transactions that are due now, half of them by aborts."""
+        """Ends the transactions that are due, half of them with an abort."""
         phases = TRANSACTION_MS // TICK_MS
         due = now_ms // TICK_MS % phases
         for number in range(due, len(self.producers), phases):
@@ -342,11 +328,10 @@ class Fleet:
             agent.line.ask(Command(end_txn=end), settle)
 
     def gets_an_object(self) -> float:
-        """The minimum number of GETs with which the consumers' agents read an object: one fetch by each, right after
-        the commit.
+        """Returns the fewest GETs per object with which consumers' agents can read it: one fetch each, right after the
+        commit.
 
-        The agent that wrote an object has it in its cache. Only half of the transactions are read, because the others
-        aborted.
+        The agent that wrote the object has it in its cache. Only half of the transactions are read; the others aborted.
         """
         index_of = {key.SerializeToString(): index for index, key in enumerate(self.keys)}
         readers: dict[tuple[int, int], int] = {}
@@ -363,7 +348,7 @@ class Fleet:
     def _read_by(
         self, agent: Agent, index_of: dict[bytes, int], readers: dict[tuple[int, int], int]
     ) -> dict[int, list[Piece]]:
-        """The pieces of an object of `agent` that each agent reads."""
+        """Returns the pieces of one of `agent`'s objects that each agent reads."""
         found: defaultdict[int, list[Piece]] = defaultdict(list)
         position, size = 0, self.load.slice_bytes
         is_live: defaultdict[str, bool] = defaultdict(
@@ -380,7 +365,7 @@ class Fleet:
 
 
 def requests_of(pieces: list[Piece]) -> "array[int]":
-    """The sizes of the GETs with which a store like S3 reads these pieces, according to Lacuna's own read plan."""
+    """Returns the sizes of the GETs that read these pieces from a store like S3, by Lacuna's own read plan."""
     starts = array("q", bytes(8 * len(pieces)))
     reads = plan_reads(
         Pieces.of(pieces), starts, array("q", range(len(pieces))), lambda *_: "", read_gap=READ_GAP
@@ -397,6 +382,6 @@ def _committed(reply: Reply) -> None:
 
 
 def _check(error_code: int) -> None:
-    """Raises BenchError if the control plane rejected a command that it should have accepted."""
+    """Raises BenchError if the control plane rejected a valid command."""
     if error_code:
         raise BenchError(f"the control plane rejected the simulated fleet's command: {error_code}")

@@ -1,7 +1,7 @@
-"""The merging and compaction of a simulated fleet, with real plans and swaps but without objects.
+"""A simulated fleet's merging and compaction, with real plans and swaps but without objects.
 
-Plans use Lacuna's own settings. The time from an agent's plan to its swap is modelled from the plan's GETs, so that no
-more is merged than real agents could merge.
+Plans follow Lacuna's own settings. A model of the plan's GETs determines the time between an agent's plan and its swap,
+so that the fleet merges no more than real agents could.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,9 +44,7 @@ COMPACTION_PAUSE_MS: Final = 1_000
 
 @dataclass(slots=True)
 class Rewritten:
-    """The results of merging or compaction, as counts and bytes. `refused` counts partitions that changed before the
-    swap.
-    """
+    """The results of merging or compaction. `refused` counts partitions that changed before the swap."""
 
     swaps: int = 0
     partitions: int = 0
@@ -59,8 +57,6 @@ class Rewritten:
 
 
 class _Rewriter:
-    """Prepares the swap for a plan, and updates the counts."""
-
     def __init__(self, agent: Agent, done: Rewritten, segment_bytes: int, pause_ms: int) -> None:
         self.agent = agent
         self.line = agent.line
@@ -76,7 +72,7 @@ class _Rewriter:
         self._is_waiting = False
 
     def step(self, now_ms: int) -> None:
-        """Sends the next plan or swap, if it is due."""
+        """Sends the next plan or swap if it is due."""
         self.now_ms = now_ms
         if self._is_waiting or now_ms < self.due_ms:
             return
@@ -87,15 +83,14 @@ class _Rewriter:
             self.line.ask(Command(swap_extents=self._swap), self._swapped)
 
     def plan(self) -> Command:
-        """The command that requests the next plan."""
         raise NotImplementedError
 
     def parts(self, reply: Reply) -> Sequence[tuple[SwapPartition, list[Piece], int]]:
-        """The partitions of the plan: the swap without its new extents, the live pieces, and the number of extents."""
+        """Returns, for each partition, the swap without its new extents, the live pieces, and the number of extents."""
         raise NotImplementedError
 
     def requests(self, groups: Sequence[list[Piece]]) -> Sequence[int]:
-        """The sizes of the GETs that read the pieces of all partitions."""
+        """Returns the sizes of the GETs that read the pieces of all partitions."""
         return [size for pieces in groups for size in requests_of(pieces)]
 
     def _planned(self, reply: Reply) -> None:
@@ -136,7 +131,7 @@ class _Rewriter:
 
 
 class Merging(_Rewriter):
-    """One agent's merging, as in agent/housekeeping/: one plan after another, with a pause after an empty plan."""
+    """An agent's merging, as in agent/housekeeping/: one plan after another, with a pause after an empty one."""
 
     def __init__(self, agent: Agent, done: Rewritten, min_age_ms: int, first_ms: int) -> None:
         settings = HousekeepingSettings()
@@ -166,7 +161,7 @@ class Merging(_Rewriter):
 
 
 class Compaction(_Rewriter):
-    """A job that compacts all partitions in turn, evenly over `COMPACTION_MS`."""
+    """A job that compacts one partition after another, evenly over `COMPACTION_MS`."""
 
     def __init__(self, line: Line, done: Rewritten, keys: Sequence[TopicPartition]) -> None:
         self._settings = CompactionSettings()
@@ -179,8 +174,6 @@ class Compaction(_Rewriter):
         self.tasks = TASKS
 
     def open(self) -> None:
-        """Takes a lease."""
-
         def settle(reply: Reply) -> None:
             self.agent.lease_id = reply.lease_opened.lease_id
 
@@ -206,7 +199,7 @@ class Compaction(_Rewriter):
 
 
 class Housekeeping:
-    """The merging of all agents of a fleet, and a compaction job with a separate session."""
+    """The merging by all agents of a fleet, and a compaction job with a session of its own."""
 
     def __init__(self, fleet: Fleet, line: Line, min_age_ms: int, now_ms: int) -> None:
         pause_ms = HousekeepingSettings().merge_interval_ms
@@ -220,16 +213,13 @@ class Housekeeping:
         self._job = Compaction(line, self._compacted, fleet.keys)
 
     def open(self) -> None:
-        """Takes the job's lease."""
         self._job.open()
 
     def step(self, now_ms: int) -> None:
-        """Sends the plans and swaps that are due."""
         for each in (*self._mergings, self._job):
             each.step(now_ms)
 
     def counts(self) -> dict[str, float]:
-        """The results of merging and compaction so far."""
         both = (("merging", self._merged), ("compaction", self._compacted))
         return {
             f"{what}, {name}": value for what, done in both for name, value in asdict(done).items()
@@ -254,7 +244,7 @@ def _parts_of(
 def joined(
     pieces: Sequence[Piece], segment: tuple[int, int], position: int, now_ms: int
 ) -> Extents:
-    """The extents into which pieces are joined, as large as allowed, beginning at `position` in the new object."""
+    """Joins pieces into extents as large as allowed, starting at `position` in the new object."""
     groups: list[list[Piece]] = []
     size = 0
     for piece in pieces:

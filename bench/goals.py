@@ -1,8 +1,8 @@
-"""The goals for the figures, and whether the goals are met.
+"""Goals for figures, and whether they are met.
 
-A goal applies to one figure of one piece of work on `target`. With `against`, the goal applies to the ratio to the same
-work on that other target; with `reference`, to the ratio to that other work on the same target; with neither, to the
-figure itself. The value must be at least `limit` if more is better, and at most `limit` if less is better.
+A goal applies to one figure of one piece of work on `target`: to its ratio to the same work on the target `against`, to
+its ratio to the work `reference` on the same target, or, without either, to the figure itself. The value must be at
+least `limit` if more is better, and at most `limit` if less is.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ from bench.transactions import work_of as transactions_by
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A limit for one figure of one piece of work; the module's docstring explains the fields."""
+    """A limit for one figure of one piece of work. The module's docstring describes the fields."""
 
     work: str
     figure: Figure
@@ -172,7 +172,7 @@ GOALS: dict[str, tuple[Goal, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A goal and the measured value: a ratio, or the figure itself. `is_noise` means that other load disturbed it."""
+    """A goal and the measured ratio or figure. `is_noise` means that other load disturbed the measurement."""
 
     goal: Goal
     value: float
@@ -180,14 +180,13 @@ class Verdict:
 
     @property
     def is_met(self) -> bool:
-        """Whether the goal is reached."""
         if self.goal.figure.better is Better.MORE:
             return self.value >= self.goal.limit
         return self.value <= self.goal.limit
 
 
 def judge(results: Results, goals: Mapping[str, Sequence[Goal]] | None = None) -> list[Verdict]:
-    """The verdicts on the goals (by default `GOALS`) for which everything was measured, in the goals' order."""
+    """Judges the goals (by default `GOALS`) for which everything has been measured, in order."""
     verdicts = []
     for goal in (goal for group in (goals or GOALS).values() for goal in group):
         row = results.row(goal.work, goal.target)

@@ -1,8 +1,8 @@
-"""How many hot segments a control plane accepts per second, and its memory: a part of the section `bucket`.
+"""How many hot segments per second a control plane accepts, and its memory: a part of the section `bucket`.
 
 The control plane is a separate process, with its journal in PostgreSQL. This process sends an agent's commits over
-gRPC, each with one batch in a hot segment of `HOT_BYTES`. It deletes the records soon afterwards, so that the journal
-drops the segments just like segments that merging has moved.
+gRPC, each with a batch in a hot segment of `HOT_BYTES`. It soon deletes the records, so that the journal drops the
+segments as it would after merging.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ UNBOUNDED: Final = ("--set=hot.bytes.per.second=4294967296", "--set=hot.max.byte
 
 
 class _Agent:
-    """The commits of an agent without a server."""
+    """Commits segments like an agent, but serves no clients."""
 
     def __init__(self, client: GrpcClient) -> None:
         self._client = client
@@ -75,7 +75,7 @@ class _Agent:
         ]
 
     async def commit_until(self, end: float) -> None:
-        """Commits one segment after another. Raises BenchError if a commit is refused."""
+        """Commits one segment after another until `end`. Raises BenchError if a commit is rejected."""
         while (started := time.perf_counter()) < end:
             reply = await self._client.call(Command(commit_segment=self._commit()))
             self.took.append(time.perf_counter() - started)
@@ -85,7 +85,6 @@ class _Agent:
                 raise BenchError(f"a commit was refused: {answer.error_code} {verdicts}")
 
     async def keep_tidy(self) -> None:
-        """Renews the lease and deletes the records."""
         await self._client.call(Command(renew_lease=RenewLease(lease_id=self._lease_id)))
         partitions = [DeleteRecordsPartition(partition=key, before_offset=-1) for key in self._keys]
         await self._client.call(Command(delete_records=DeleteRecords(partitions=partitions)))
@@ -104,7 +103,6 @@ class _Agent:
 
 
 def hot_commits(services: Services, size: str) -> Row:
-    """Measures a control plane without agents."""
     target = Places(S3, services.database(), services.store_url(), 0, control_options=UNBOUNDED)
     with target:
         run: list[Run] = []

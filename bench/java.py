@@ -1,8 +1,7 @@
-"""A second way to generate load: Kafka's own performance tools, and transactional Java producers, instead of
-librdkafka.
+"""Generates load without librdkafka, using Kafka's own performance tools and transactional Java producers.
 
-`kafka-producer-perf-test` and `kafka-consumer-perf-test` come with the Kafka that the benchmark compares with. They run
-with their defaults, and their own reports supply the figures. The CPU time is that of the server.
+`kafka-producer-perf-test` and `kafka-consumer-perf-test` come with the Kafka version that Lacuna is compared with. They
+run with their default settings and report the figures themselves, except the server's CPU time.
 """
 
 import re
@@ -33,12 +32,11 @@ _MEBIBYTE = 1 << 20
 
 
 def transactions_by(producers: int) -> str:
-    """The name of the row for this number of Java producers."""
     return f"{work_of(producers)}, Java"
 
 
 def java(bench: Bench) -> Iterator[Row]:
-    """Yields rows for Kafka's two tools, and for transactions."""
+    """Yields rows for each of the two tools, and for transactions."""
 
     def run(target: Target, measured: Measured) -> None:
         topic = bench.topics(target).create("java")

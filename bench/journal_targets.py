@@ -1,4 +1,4 @@
-"""A control plane and an agent in separate processes, with the journal in each possible place."""
+"""A control plane and an agent in separate processes, with the journal in each of the possible places."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ unix_socket_directories = '{folder}'
 
 @contextmanager
 def postgresql() -> Iterator[PostgresqlServer | None]:
-    """A server on a Unix socket. If PostgreSQL is not installed, prints a notice and yields None."""
+    """Starts a server on a Unix socket. If PostgreSQL is not installed, says so and yields None."""
     folder = binaries()
     if folder is None:
         print(f"{POSTGRESQL} is left out, because it is not installed (apt-get install postgresql)")
@@ -43,14 +43,14 @@ def postgresql() -> Iterator[PostgresqlServer | None]:
 
 
 class InSqlite(LacunaGrpc):
-    """The CPU time of each part is counted separately."""
+    """A target with its journal in SQLite. The CPU time of each part is counted separately."""
 
     def __init__(self, label: str = SQLITE, store: str = "") -> None:
         super().__init__(label=label, store=store)
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """The process id of each part, which also stands for the part's descendants."""
+        """The process id of each part, by name. The part includes the process's descendants."""
         agent, control = self._processes
         return {CONTROL_PLANE: control.pid, AGENT: agent.pid}
 
@@ -63,7 +63,7 @@ class InSqlite(LacunaGrpc):
 
     @contextmanager
     def another_journal(self) -> Iterator[Journal]:
-        """An unopened journal in the same kind of place as the control plane's journal."""
+        """Yields a new journal, not yet opened, in the same kind of place as the control plane's."""
         path = str(self.data / "another.db")
         yield SqliteJournal(path, _cluster_id, pace=MeasuredPace(LoopLoad()))
 
@@ -91,8 +91,6 @@ class InPostgresql(InSqlite):
 
 
 class InBucket(InSqlite):
-    """A target with its journal and records in this service's bucket."""
-
     def __init__(self, service: CountedS3) -> None:
         super().__init__(SLOW_BUCKET, service.url)
         self._service = service

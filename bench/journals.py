@@ -1,8 +1,8 @@
 """The cost of a journal: the same work with the journal in SQLite, in PostgreSQL, and in a bucket.
 
-The first work is one append after another, in this process. The second is transactions, through a control plane and an
-agent in separate processes. PostgreSQL runs on the same machine with its defaults, so it syncs; it is reached over a
-Unix socket. The bucket is moto's, delays each request by `DELAY_SECONDS`, and also holds the records.
+The first work is one append after another, in this process; the second is transactions, through a control plane and an
+agent in separate processes. PostgreSQL runs on the same machine with its default settings, so it syncs, and is reached
+over a Unix socket. The bucket is moto's, delays each request by `DELAY_SECONDS`, and also contains the records.
 """
 
 import time
@@ -49,13 +49,12 @@ JOURNAL_PUTS = Figure("journal PUTs/transaction", Better.LESS)
 
 
 def work_of(producers: int) -> str:
-    """The name of the row for this number of producers."""
     plural = "s" if producers > 1 else ""
     return f"journal of transactions of {RECORDS}, {producers} producer{plural}"
 
 
 def journals(bench: Bench) -> Iterator[Row]:
-    """Yields a row for each journal: one for appends, and one for each number of producers."""
+    """Yields rows for each journal: one for appends, and one for each number of producers."""
     use_credentials()
     with ExitStack() as stack:
         made = [InSqlite(), InBucket(stack.enter_context(CountedS3(DELAY_SECONDS)))]

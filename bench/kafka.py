@@ -1,7 +1,7 @@
 """Apache Kafka as a target: one KRaft node, run from the jars that bench/pom.xml names.
 
-Maven fetches the jars once into bench/out/kafka-VERSION; the data is in a temporary folder. By default, Kafka lets the
-operating system decide when to write to disk. With `FSYNC`, Kafka syncs every append before acknowledging it, as Lacuna
+Maven downloads the jars once into bench/out/kafka-VERSION; the data is in a temporary folder. By default, Kafka leaves
+it to the operating system when to write to disk. With `FSYNC`, it syncs every append before acknowledging it, as Lacuna
 always does.
 """
 
@@ -51,11 +51,11 @@ SINGLE_NODE = {
 
 
 class KafkaMissing(Exception):
-    """Kafka cannot run on this machine; the message says what to install."""
+    """Kafka cannot run on this machine. The message says what to install."""
 
 
 def version() -> str:
-    """The version of Kafka that pom.xml names. Raises BenchError."""
+    """Returns the Kafka version in pom.xml. Raises BenchError."""
     found = re.search(r"<kafka\.version>(.+?)</kafka\.version>", POM.read_text())
     if found is None:
         raise BenchError(f"{POM} names no kafka.version")
@@ -63,14 +63,13 @@ def version() -> str:
 
 
 def jars(release: str = "") -> Path:
-    """The folder with the broker's jars of a version, or else pom.xml's. Fetches them if missing. Raises
-    KafkaMissing."""
+    """Returns the folder with the jars of this version or of pom.xml's, downloaded if missing. Raises KafkaMissing."""
     release = release or version()
     return fetch(POM, JARS / f"kafka-{release}", f"-Dkafka.version={release}")
 
 
 def fetch(pom: Path, folder: Path, *options: str) -> Path:
-    """Returns `folder`; if it does not exist yet, Maven fills it with the jars in `pom`. Raises KafkaMissing."""
+    """Returns `folder`. If it does not exist, Maven first downloads the jars in `pom` into it. Raises KafkaMissing."""
     if shutil.which("java") is None:
         raise KafkaMissing("there is no java: install a JRE, 17 or newer")
     if folder.is_dir():
@@ -95,7 +94,6 @@ def fetch(pom: Path, folder: Path, *options: str) -> Path:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports on which nothing is currently listening."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:
@@ -104,7 +102,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 class Kafka(Target):
-    """A single broker of a version; `properties` are added to its server.properties."""
+    """A single broker. `properties` are added to its server.properties."""
 
     warms_slowly = True
 
@@ -132,7 +130,7 @@ class Kafka(Target):
         return () if self._process is None else (self._process.pid,)
 
     def start(self) -> None:
-        """Starts the broker and returns when clients can connect. Raises KafkaMissing, BenchError."""
+        """Starts the broker, and waits until clients can connect. Raises KafkaMissing, BenchError."""
         libraries = f"{jars(self._release)}/*"
         self._folder = tempfile.TemporaryDirectory(
             prefix="kafka-bench-", ignore_cleanup_errors=True
@@ -162,7 +160,6 @@ class Kafka(Target):
         self._bootstrap = f"127.0.0.1:{client}"
 
     def _wait(self, port: int, log: Path) -> None:
-        """Waits until the broker accepts connections. Raises BenchError."""
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self._process and self._process.poll() is None:
             try:
@@ -188,8 +185,6 @@ class Kafka(Target):
 
 
 class KafkaTls(Kafka):
-    """A broker whose clients connect over TLS."""
-
     def __init__(self, label: str = "kafka tls") -> None:
         super().__init__(label=label)
         self.settings = f"{self.settings}, over TLS 1.3"

@@ -13,9 +13,9 @@ CONTROL_READY = "control plane: "
 
 
 class Lacuna(Target):
-    """`lacuna up` on a temporary folder; `options` are further options for the command.
+    """`lacuna up` on a temporary folder, with additional `options`.
 
-    Without options, the server has the defaults that users get: one worker, 128 MiB of cache, no wait before a flush.
+    Without options, it has the defaults that users get: one worker, 128 MiB of cache, no delay before a flush.
     """
 
     def __init__(self, options: Sequence[str] = (), label: str = "lacuna") -> None:
@@ -35,7 +35,7 @@ class Lacuna(Target):
 
     @property
     def data(self) -> Path:
-        """The data folder while the server runs; its `objects/` is the store, unless `options` name another."""
+        """The data folder while the server runs. Its `objects/` is the store, unless `options` name another one."""
         return Path(self._folder.name)
 
     def start(self) -> None:
@@ -49,7 +49,6 @@ class Lacuna(Target):
             self._folder.cleanup()
 
     def forget(self) -> bool:
-        """Restarts the server, which empties its caches."""
         self._end()
         self._run()
         return True
@@ -76,8 +75,6 @@ class Lacuna(Target):
 
 
 class LacunaTls(Lacuna):
-    """`lacuna up` with clients that connect over TLS."""
-
     def __init__(self, label: str = "lacuna tls") -> None:
         super().__init__(label=label)
         self.settings = "lacuna up over TLS 1.3; fsync before every acknowledgement"
@@ -95,8 +92,7 @@ class LacunaTls(Lacuna):
 
 
 class LacunaGrpc(Lacuna):
-    """`lacuna controlplane` and several `lacuna agent` processes, connected by gRPC over TCP; `options` are for the
-    agents.
+    """`lacuna controlplane` and several `lacuna agent` processes, connected by gRPC over TCP; `options` are for agents.
 
     Clients bootstrap from the first agent. The records are in the store at the URL `store`, or in the data folder.
     """
@@ -116,21 +112,20 @@ class LacunaGrpc(Lacuna):
 
     @property
     def bootstraps(self) -> Sequence[str]:
-        """The address of each agent."""
         return self._listens
 
     @property
     def store(self) -> str:
-        """The URL of the store while the server runs."""
+        """The store's URL while the server runs."""
         return self._store or f"file://{self.data / 'objects'}"
 
     @property
     def journal(self) -> Sequence[str]:
-        """The control plane's options that say where its journal is."""
+        """The control plane's options for its journal."""
         return [f"--data={self.data}"]
 
     def options_of(self, _number: int) -> Sequence[str]:
-        """The options of this agent, in addition to its addresses."""
+        """Returns this agent's options other than its addresses."""
         return self._options
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""End-to-end latency at 100 records a second with linger 0, from produce() to the consumer's poll()."""
+"""End-to-end latency, from produce() to the consumer's poll(), at 100 records per second and with linger 0."""
 
 import struct
 import threading
@@ -22,7 +22,6 @@ WORK = f"end to end at {RATE}/s"
 
 
 def latency(bench: Bench) -> Iterator[Row]:
-    """Measures end-to-end latency on each target in turn, and yields a row for each."""
     count = int(bench.size.latency_seconds * RATE)
     with bench.topic_each("latency") as topics:
 
@@ -35,10 +34,10 @@ def latency(bench: Bench) -> Iterator[Row]:
 def measure_latency(
     target: Target, topic: str, count: int, measured: Measured, read_from: str = ""
 ) -> None:
-    """Measures the latencies of `count` records in ms and adds them to `measured`.
+    """Measures the latencies of `count` records in ms, and adds them to `measured`.
 
-    The first second is discarded, because it includes connecting and InitProducerId. The consumer bootstraps from the
-    address `read_from`, if one is given.
+    The first second is discarded because it includes connecting and InitProducerId. The consumer bootstraps from
+    `read_from`, if given.
     """
     warm_up = RATE
     total = count + warm_up
@@ -63,7 +62,7 @@ def measure_latency(
 
 
 def send_stamped(client: Any, topic: str, total: int, rate: int) -> float:
-    """Sends `rate` records a second. Each begins with `STAMP`, its sending time in ns. Returns the first such time."""
+    """Sends `rate` records per second, each starting with its send time in ns. Returns the first time."""
     began = time.perf_counter()
     for index in range(total):
         while (remaining := began + index / rate - time.perf_counter()) > 0:
@@ -77,10 +76,7 @@ def send_stamped(client: Any, topic: str, total: int, rate: int) -> float:
 def _receive(
     bootstrap: str, topic: str, total: int, ready: threading.Barrier, milliseconds: list[float]
 ) -> None:
-    """Receives `total` records written after the topic's current end, and collects their latencies in ms.
-
-    Raises BenchError.
-    """
+    """Receives `total` records written from now on, and collects their latencies in ms. Raises BenchError."""
     settings = {**CONSUMER, "enable.partition.eof": False}
     client = Consumer({"bootstrap.servers": bootstrap, **settings})
     try:

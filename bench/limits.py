@@ -1,9 +1,9 @@
-"""The limits of each piece of work, which no change to Lacuna can move, and how close Lacuna comes to them.
+"""Limits that no change to Lacuna can move, and how close Lacuna comes to them.
 
-A limit applies to one figure of one piece of work, in the unit of that figure, and comes from the same run. It comes
-from the speed of the disk and the memory (bench/machine.py), from the CPU time that the client used for the work, from
-the same work on `bare`, which only answers, or, for aborted records, from reading as many records with none aborted. If
-several limits were measured, the nearest one counts. Work that is not listed in this module has no measured limit.
+A limit applies to one figure of one piece of work, in the figure's unit. It is derived from a measurement in the same
+run: the speed of disk and memory (bench/machine.py), the client's CPU time for the work, the same work on `bare`, which
+does nothing but answer, or, for aborted records, reading as many records with none aborted. If several limits have been
+measured, the nearest one counts. No limit is known for work that is not listed here.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -33,9 +33,7 @@ COPIES_OF_A_READ = 2
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The bound of a figure of a piece of work: its name, how it is measured, and its value, or None if it was not
-    measured.
-    """
+    """A limit of a figure: its name, how it is measured, and its value, or None if it was not measured."""
 
     work: str
     figure: Figure
@@ -46,7 +44,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """A limit, its measured value, and Lacuna's median, both in the unit of the limit's figure."""
+    """A limit, its value, and Lacuna's median, in the unit of the figure."""
 
     limit: Limit
     value: float
@@ -54,18 +52,18 @@ class End:
 
     @property
     def ratio(self) -> float:
-        """Lacuna's median divided by the limit: at most 1 if more is better, and at least 1 if less is."""
+        """Lacuna's median divided by the limit: at most 1 if more is better, at least 1 if less is."""
         return self.lacuna / self.value
 
     def is_nearer(self, other: "End") -> bool:
-        """Whether this limit leaves less room than another limit of the same figure."""
+        """Whether this limit leaves less room than another one for the same figure."""
         if self.limit.figure.better is Better.MORE:
             return self.value < other.value
         return self.value > other.value
 
 
 def ends(results: Results, limits: Iterable[Limit] | None = None) -> list[End]:
-    """The nearest of the limits (by default `LIMITS`) of each measured figure, in the limits' order."""
+    """Returns the nearest of the limits (by default `LIMITS`) for each measured figure, in order."""
     nearest: dict[tuple[str, Figure], End] = {}
     for limit in LIMITS if limits is None else limits:
         lacuna = results.median(limit.work, LACUNA, limit.figure)
@@ -79,7 +77,7 @@ def ends(results: Results, limits: Iterable[Limit] | None = None) -> list[End]:
 
 
 def _client(work: str, figure: Figure) -> Limit:
-    """A client that never waits. librdkafka uses CPU even while it waits, so its best rate with any server counts."""
+    """Assumes a client that never waits. librdkafka uses CPU time even while waiting, so its best rate counts."""
 
     def value(results: Results) -> float | None:
         rows = (row for rows in results.sections.values() for row in rows if row.work == work)
@@ -117,7 +115,7 @@ def _clean(share: int, codec: str) -> Limit:
 
 
 def _speed(results: Results, name: str) -> float | None:
-    """One of the speeds from bench/machine.py. Older results, from before speeds were stored as numbers, have none."""
+    """Returns a speed from bench/machine.py. Older results do not contain speeds as numbers."""
     speeds: dict[str, float] = results.facts.get("speeds", {})
     return speeds.get(name)
 

@@ -1,4 +1,4 @@
-"""Facts about the machine and the versions, so that figures can be compared. The facts name no hosts or people."""
+"""The machine and the versions behind a run's figures. Contains no names of hosts or people."""
 
 import importlib.metadata
 import os
@@ -32,10 +32,10 @@ FRESH_COPY: Final = "fresh copy GB/s"
 
 
 def speeds() -> dict[str, float]:
-    """The speeds of the disk and memory, by name: the best of several tries, since other load can only reduce them.
+    """Measures the disk and memory several times. Returns the best results by name, since other load only slows them.
 
-    DISK is for sequential writing that ends with one fsync. APPEND and SYNC are for an fdatasync of 1 KiB that makes a
-    file longer or lies within it. COPY is into memory that is already in use, and FRESH_COPY into new pages.
+    DISK is sequential writing with one fsync at the end. APPEND and SYNC are an fdatasync after 1 KiB at the end of a
+    file or within it. COPY is into memory already in use, and FRESH_COPY into new pages.
     """
     with tempfile.TemporaryFile() as file:
         return {
@@ -47,7 +47,7 @@ def speeds() -> dict[str, float]:
 
 
 def machine(measured: Mapping[str, float]) -> dict[str, str]:
-    """The processor, memory, system and data disk, as text by name, with the speeds that `speeds` measured."""
+    """Describes the processor, memory, system and data disk by name, with the speeds that `speeds` measured."""
     model = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
     memory = re.search(r"MemTotal:\s*(\d+) kB", Path("/proc/meminfo").read_text())
     return {
@@ -64,7 +64,7 @@ def machine(measured: Mapping[str, float]) -> dict[str, str]:
 
 
 def versions() -> dict[str, str]:
-    """The versions of Lacuna, Kafka, Python, Java and the client, by name."""
+    """Returns the versions of Lacuna, Kafka, Python, Java and the client, by name."""
     return {
         "lacuna": importlib.metadata.version("lacuna-log"),
         "commit": _first_line(["git", "rev-parse", "--short", "HEAD"]),
@@ -77,7 +77,7 @@ def versions() -> dict[str, str]:
 
 
 def client_settings() -> dict[str, dict[str, object]]:
-    """The settings that the clients of all sections share, by kind of client."""
+    """Returns the clients' settings that are common to all sections, by kind of client."""
     return {
         "producer": dict(clients.PRODUCER),
         "consumer": dict(reading.CONSUMER),
@@ -87,7 +87,7 @@ def client_settings() -> dict[str, dict[str, object]]:
 
 
 def _first_line(command: list[str]) -> str:
-    """The first line that a command prints, or "none" if the command is missing or fails."""
+    """Returns the first line that a command prints, or "none" if it is missing or fails."""
     try:
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
@@ -97,7 +97,7 @@ def _first_line(command: list[str]) -> str:
 
 
 def _file_system(path: str) -> str:
-    """The type of the file system that contains `path`; on tmpfs, an fsync costs nothing."""
+    """Returns the type of the file system that contains `path`. On tmpfs, an fsync costs nothing."""
     found = ("", "unknown")
     for line in Path("/proc/mounts").read_text().splitlines():
         _, mount, kind, *_ = line.split()
@@ -108,7 +108,7 @@ def _file_system(path: str) -> str:
 
 
 def _written(file: BinaryIO) -> float:
-    """Overwrites the file with WRITE_BYTES and syncs it once; returns the MB/s."""
+    """Overwrites the file with WRITE_BYTES, syncs it once, and returns the MB/s."""
     data = os.urandom(1 << 20)
     file.truncate(0)
     file.seek(0)
@@ -120,7 +120,7 @@ def _written(file: BinaryIO) -> float:
 
 
 def _synced(file: BinaryIO, offset: int) -> float:
-    """Writes pieces one after another from this offset on, each with an fdatasync; returns their median time in ms."""
+    """Writes pieces one after another from `offset`, with an fdatasync after each. Returns the median in ms."""
     data = os.urandom(SYNCED_BYTES)
     file.truncate(WRITE_BYTES)
     os.fsync(file.fileno())
@@ -134,7 +134,6 @@ def _synced(file: BinaryIO, offset: int) -> float:
 
 
 def _copies() -> dict[str, float]:
-    """Measures COPY and FRESH_COPY."""
     source = bytes(COPY_BYTES)
     used = memoryview(bytearray(COPY_BYTES))
     seconds: dict[str, list[float]] = {COPY: [], FRESH_COPY: []}

@@ -1,8 +1,8 @@
-"""Memory use of the control plane, per extent and per aborted transaction, and of an agent that serves many consumers.
+"""Memory use of the control plane per extent and per aborted transaction, and of an agent with many consumers.
 
-Everything is counted: the state, its segment table (with each extent alone in its object, the most expensive case), the
-view of the embedded agent, and a process that makes a snapshot at the same time. Bytes are the resident memory beyond
-that of a server with an empty log.
+All of it is counted: the state, its segment table in the most expensive case (each extent alone in its object), the
+embedded agent's view, and a process that makes a snapshot at the same time. Bytes are resident memory beyond that of a
+server with an empty log.
 """
 
 from collections.abc import Iterator
@@ -34,8 +34,6 @@ BETWEEN = "control plane, an aborted transaction and the committed one behind it
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The number of transactions to abort, and the bytes to read."""
-
     transactions: int
     read_bytes: int
 
@@ -48,7 +46,7 @@ AMOUNTS = {
 
 
 def memory(bench: Bench) -> Iterator[Row]:
-    """Yields rows of one run each, because other load on the machine does not affect memory."""
+    """Yields rows with a single run, because other load on the machine does not affect memory."""
     amount = AMOUNTS[bench.size.name]
     in_a_row = _control_plane(amount.transactions, one_in=1)
     between = _control_plane(amount.transactions, one_in=2)
@@ -59,7 +57,7 @@ def memory(bench: Bench) -> Iterator[Row]:
 
 
 def _control_plane(transactions: int, *, one_in: int) -> Run:
-    """Bytes per aborted transaction of one extent; if `one_in` is 2, a committed transaction follows each."""
+    """Measures bytes per aborted transaction of one extent. If `one_in` is 2, each is followed by a committed one."""
     with Prepared() as server:
         topic = Topics(server).create("memory")
         watch_all(server, topic)
@@ -76,7 +74,7 @@ def _control_plane(transactions: int, *, one_in: int) -> Run:
 
 
 def watch_all(server: Lacuna, topic: str) -> list[int]:
-    """Makes the agent load its view of every partition; returns their high watermarks."""
+    """Makes the agent load its view of every partition. Returns their high watermarks."""
     ends = end_offsets(server, topic)
     with Fetcher(server.bootstrap) as fetcher:  # at the ends, so that no object is read
         fetcher.fetch(topic, dict(enumerate(ends)))
@@ -84,7 +82,7 @@ def watch_all(server: Lacuna, topic: str) -> list[int]:
 
 
 def _agent(bench: Bench, size: int) -> Row:
-    """The server's peak memory while several consumers each read everything after a restart."""
+    """Measures the server's peak memory while several consumers each read everything after a restart."""
     records = size // 1024
     with Lacuna() as server:
         topic = Topics(server).create("memory")

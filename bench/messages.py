@@ -1,6 +1,6 @@
-"""The CPU time for parsing a request and for writing its answer, for every API that agents serve.
+"""The CPU time to parse a request and to serialize its response, for every API that agents serve.
 
-The messages are generated from their layouts, at the newest version that agents serve. A figure is the minimum of many
+Messages are generated from their schemas, at the newest version that agents serve. A figure is the minimum of many
 repetitions, because other load on the machine can only increase it.
 """
 
@@ -54,7 +54,7 @@ VALUES: Final[Mapping[int, object]] = {
 
 
 def messages(bench: Bench) -> Iterator[Row]:
-    """Yields a row for each API, and for each of its sizes."""
+    """Yields a row for each API and size."""
     seconds = SECONDS[bench.size.name]
     for api in sorted(discover().apis(), key=lambda api: api.key):
         version = LAST_OF_CLIENTS.get(api.key, api.max_version)
@@ -73,7 +73,7 @@ def _run(api: Api[Any, Any], version: int, lengths: Sizes, seconds: float) -> Ru
 
 
 def made_up(struct: Struct, version: int, lengths: Sizes) -> Any:
-    """A value for a struct, with arrays of these lengths. Tagged fields have their defaults."""
+    """Returns a value for a struct, with arrays of these lengths and the defaults of tagged fields."""
     fields = zip(struct.make._fields, struct.fields, strict=True)
     return struct.make(
         **{

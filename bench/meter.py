@@ -1,4 +1,4 @@
-"""Measures a server's wall time, CPU time and reads, and the load from other processes on the machine."""
+"""Measures a server's wall time, CPU time and reads, and the load that other processes put on the machine."""
 
 import os
 import time
@@ -18,7 +18,6 @@ _GONE = (FileNotFoundError, ProcessLookupError)
 
 
 def process_tree(roots: Iterable[int]) -> set[int]:
-    """The processes `roots` and their descendants."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -34,10 +33,10 @@ def process_tree(roots: Iterable[int]) -> set[int]:
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """The user and system time in seconds that these processes have used, including their ended threads.
+    """Returns the user and system time in seconds of these processes, including their finished threads.
 
-    The time of their ended children is also included, although it is only known in ticks. Otherwise, a concurrent
-    snapshot would seem to cost nothing, or even to reduce the time.
+    Finished children are included as well, although only in ticks. Otherwise, a concurrent snapshot would seem to cost
+    nothing, or even to reduce the time.
     """
     total = 0
     ticks = 0
@@ -52,12 +51,12 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 
 def _cpu_clock(pid: int) -> int:
-    """The id of Linux's clock for a process's CPU time, as returned by clock_getcpuclockid(3), which Python lacks."""
+    """Returns the id of a process's CPU clock in Linux, like clock_getcpuclockid(3), which Python lacks."""
     return (~pid << 3) | _CPUCLOCK_SCHED
 
 
 def thread_seconds() -> dict[int, float]:
-    """The user and system time in seconds that each thread of this process has used, by its id in Linux."""
+    """Returns the user and system time in seconds of each thread in this process, by Linux thread id."""
     seconds = {}
     for name in os.listdir("/proc/self/task"):
         with suppress(OSError):  # it has ended
@@ -67,22 +66,21 @@ def thread_seconds() -> dict[int, float]:
 
 
 def read_bytes(pids: Iterable[int]) -> int:
-    """The bytes that these processes have read: from files (even from the page cache), by sendfile, and from sockets.
+    """Returns the bytes that these processes have read: from files (or the page cache), by sendfile, and from sockets.
 
-    The number is `rchar` in /proc/PID/io. A consumer sends little, so while it reads, nearly all these bytes come from
+    The number is `rchar` in /proc/PID/io. While a consumer reads, it sends little, so nearly all these bytes come from
     the server's store.
     """
     return sum(int(line.split()[1]) for line in _lines(pids, "io", "rchar:"))
 
 
 def resident_bytes(pids: Iterable[int], *, peak: bool = False) -> int:
-    """The resident memory of these processes in bytes; with `peak`, the sum of each process's maximum so far."""
+    """Returns the resident memory of these processes in bytes or, with `peak`, the sum of their maximums so far."""
     name = "VmHWM:" if peak else "VmRSS:"
     return sum(int(line.split()[1]) * 1024 for line in _lines(pids, "status", name))
 
 
 def _lines(pids: Iterable[int], file: str, start: str) -> Iterator[str]:
-    """Yields the lines of these processes' files in /proc that begin with `start`."""
     for pid in pids:
         with suppress(*_GONE):
             lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
@@ -90,17 +88,17 @@ def _lines(pids: Iterable[int], file: str, start: str) -> Iterator[str]:
 
 
 def machine_ticks() -> tuple[int, int]:
-    """The (busy, total) ticks of all cores. Time that the hypervisor gave to other machines counts as busy."""
+    """Returns the (busy, total) ticks of all cores. Time that the hypervisor gave to other machines counts as busy."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return sum(fields) - fields[3] - fields[4], sum(fields)
 
 
 class Meter:
-    """A context manager that measures its block; its attributes are set afterwards.
+    """A context manager that measures its block, and sets its attributes afterwards.
 
-    `others_percent` is the share of all cores used by neither this process nor the target; `grain_percent` is the part
-    of it that may be due to the clock's coarse ticks. `busiest_thread_seconds` is the most CPU time used by a thread of
-    this process that outlives the block. `counted` has the target's own counts.
+    `others_percent` is the share of all cores used by processes other than this one and the target; up to
+    `grain_percent` of it may be due to coarse clock ticks. `busiest_thread_seconds` is the most CPU time of any thread
+    in this process that outlives the block. `counted` contains the target's own counts.
     """
 
     def __init__(self, target: Target) -> None:

@@ -1,8 +1,8 @@
-"""A million uncompacted aborted transactions: the costs of a restart, of metadata, and of fetching.
+"""A million uncompacted aborted transactions: the cost of a restart, of metadata, and of fetching.
 
-Each transaction has one batch, in one of 4 partitions. In one arrangement, aborted transactions follow each other, so
-that their dead ranges merge. In the other, a committed transaction follows each aborted one, so that nothing merges.
-The objects do not exist, so the transactions must not be read.
+Each transaction is one batch in one of 4 partitions. In one arrangement, aborted transactions follow each other, so
+their dead ranges are joined. In the other, each is followed by a committed one, so nothing is joined. The objects do
+not exist, so the transactions cannot be read.
 """
 
 import time
@@ -30,14 +30,13 @@ FETCHES = 9
 
 
 def million(bench: Bench) -> Iterator[Row]:
-    """Yields a row for consecutive aborted transactions, and a row for aborted transactions between committed ones."""
     count = AMOUNTS[bench.size.name]
     yield Row(f"{count:,} aborted in a row", "lacuna", [_measure(count, one_in=1)])
     yield Row(f"{count:,} aborted between committed", "lacuna", [_measure(count, one_in=2)])
 
 
 def _measure(count: int, *, one_in: int) -> Run:
-    """Measures one arrangement. If it has committed transactions, only the end is fetched: they cannot be read."""
+    """Measures one arrangement. With committed transactions, fetches only at the end, because they cannot be read."""
     with Prepared() as server:
         topic = Topics(server).create("million")
         watch_all(server, topic)
@@ -65,7 +64,7 @@ def _measure(count: int, *, one_in: int) -> Run:
 
 
 def _fetch(fetcher: Fetcher, topic: str, place: str, offset: int) -> Run:
-    """Fetches from one partition, and returns the time and size of the answer as the client sees them."""
+    """Fetches from one partition, and returns the response's time and size."""
     seconds = []
     for _ in range(FETCHES):
         started = time.perf_counter()

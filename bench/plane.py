@@ -1,8 +1,8 @@
-"""The control plane's state machine under load, in this process: real commands, without disk or sockets.
+"""The control plane's state machine under load, in this process: real commands, but no disk or sockets.
 
-This module times each step of a command, and writes a journal with any number of transactions within seconds. The
-extents name objects that were never written, so fetches of such partitions can be planned, and answered at the
-partitions' ends, but the records cannot be read.
+It times each step of a command, and can write a journal with any number of transactions within seconds. The extents
+name objects that do not exist, so fetches can be planned, and answered at the ends of partitions, but no records can be
+read.
 """
 
 import asyncio
@@ -43,8 +43,6 @@ STEPS = ("decide", "replay", "serialize", "changes", "views")
 
 
 class Producer:
-    """A transactional producer, and its next sequence by partition."""
-
     def __init__(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
         self.transactional_id = transactional_id
         self.producer_id = producer_id
@@ -53,9 +51,9 @@ class Producer:
 
 
 class Plane:
-    """A state machine, the journal records that have not been taken yet, and the seconds of each step of each command.
+    """A state machine, its journal records not yet taken, and the seconds of each step of each command.
 
-    The state machine starts from `state` if given. Records are kept if `journal`; times are kept while `samples` is a
+    The state machine starts from `state`, if given. Records are kept if `journal`, and times while `samples` is a
     dictionary.
     """
 
@@ -76,26 +74,24 @@ class Plane:
         self._lease_id = registered.lease_id
 
     def create(self, partitions: int, name: str = "bench") -> bytes:
-        """Creates a topic and returns its id."""
         topic = CreateTopic(name=name, partition_count=partitions)
         reply = self.do("create", Command(create_topics=CreateTopics(topics=[topic])))
         return reply.topics_created.topics[0].topic_id
 
     def watch(self, topic_id: bytes, partition: int) -> PartitionView:
-        """A partition's view as agents have it; later commands keep it current."""
+        """Returns a partition's view as agents have it, which later commands keep current."""
         view = PartitionView(topic_id, partition, NoFeed())
         view.apply(self.state.watch((topic_id, partition)))
         self.views[topic_id, partition] = view
         return view
 
     def producer(self, transactional_id: str) -> Producer:
-        """Initializes a producer with a new transactional id."""
         reply = self.do("init", initialize(transactional_id, TIMEOUT_MS))
         made = reply.producer_id_initialized
         return Producer(transactional_id, made.producer_id, made.producer_epoch)
 
     def begin(self, producer: Producer, topic_id: bytes, partitions: Sequence[int]) -> None:
-        """Adds the partitions to a transaction and commits a batch in each: AddPartitionsToTxn, CommitSegment."""
+        """Adds the partitions to a transaction, and commits a batch in each: AddPartitionsToTxn, CommitSegment."""
         keys = [TopicPartition(topic_id=topic_id, partition=index) for index in partitions]
         added = AddPartitionsToTxn(
             transactional_id=producer.transactional_id,
@@ -111,7 +107,7 @@ class Plane:
         self.do(f"CommitSegment, {len(keys)}", Command(commit_segment=committed))
 
     def end(self, producer: Producer, *, committed: bool) -> None:
-        """Ends the transaction with an EndTxn in the form used before KIP-890."""
+        """Ends the transaction with EndTxn as before KIP-890."""
         ended = EndTxn(
             transactional_id=producer.transactional_id,
             producer_id=producer.producer_id,
@@ -122,7 +118,7 @@ class Plane:
         self.do(name, Command(end_txn=ended))
 
     def do(self, name: str, command: Command) -> Reply:
-        """Executes a command with all its steps, times them under `name`, and returns the reply."""
+        """Executes a command, times its steps under `name`, and returns the reply."""
         started = time.perf_counter()
         decision = machine.handle(self.state, command, self._context())
         decided = time.perf_counter() - started
@@ -138,13 +134,13 @@ class Plane:
         self.do("leave", Command(release_lease=ReleaseLease(lease_id=self._lease_id)))
 
     def microseconds(self, name: str) -> dict[str, float]:
-        """The median time of each step of the command `name` in µs. Other load hardly affects medians."""
+        """Returns the median time of each step of the command `name` in µs. Other load hardly affects medians."""
         samples = self.samples
         assert samples is not None
         return {step: median(samples[name, step]) * 1e6 for step in STEPS}
 
     def take_journal(self) -> list[bytes]:
-        """The journal records since the last call."""
+        """Returns the journal records since the last call."""
         taken, self.journal = self.journal, []
         return taken
 
@@ -196,7 +192,6 @@ class Plane:
 
 
 def initialize(transactional_id: str, timeout_ms: int) -> Command:
-    """The command that gives a new producer with a transactional id its producer id."""
     wanted = InitProducerId(
         has_transactional_id=True,
         transactional_id=transactional_id,
@@ -210,9 +205,9 @@ def initialize(transactional_id: str, timeout_ms: int) -> Command:
 def small_transactions(
     plane: Plane, topic_id: bytes, partitions: int, count: int, *, one_in: int = 1
 ) -> Iterator[None]:
-    """Makes `count` aborted transactions of one batch, cycling through the partitions, and yields after each.
+    """Aborts `count` transactions of one batch, cycling through the partitions, and yields after each.
 
-    If `one_in` is 2, each aborted transaction is followed by an additional, committed one.
+    If `one_in` is 2, each is followed by a committed transaction, which does not count.
     """
     producer = plane.producer("bench-small")
     for number in range(count):

@@ -1,8 +1,8 @@
-"""Draws the picture of the README: the cost of aborted records for a reader of committed ones.
+"""Draws the chart in the README: what aborted records cost the readers of committed ones.
 
-Its two panels are plotted over the share of aborted records. One shows the committed records per second; the other
-shows the bytes moved per committed record, over the wire and out of the store. The colours stand out on white and on
-black pages; the background is transparent.
+Both panels have the share of aborted records on the x axis. One shows committed records per second; the other, the
+bytes per committed record that are sent over the wire and read from the store. The colours suit both white and black
+pages, and the background is transparent.
 """
 
 from collections.abc import Iterator, Sequence
@@ -59,7 +59,7 @@ Curve = list[tuple[int, Spread]]
 
 @contextmanager
 def picture(path: Path, height: float, h_pad: float = 0.16) -> Iterator[Picture]:
-    """A picture, `height` inches high, that is written after the block, in the format given by the suffix of `path`."""
+    """Yields a picture, `height` inches high, and saves it in the format of `path`'s suffix."""
     with mpl.rc_context(STYLE):
         layout = ConstrainedLayoutEngine(w_pad=0.16, h_pad=h_pad)
         made = Picture(figsize=(11, height), layout=layout)
@@ -69,7 +69,7 @@ def picture(path: Path, height: float, h_pad: float = 0.16) -> Iterator[Picture]
 
 
 def draw(results: Results, path: Path) -> None:
-    """Writes the picture to `path`. Raises ValueError if rows are missing."""
+    """Draws the chart. Raises ValueError if rows are missing."""
     shares = _shares(results)
     if len(shares) < 3:
         raise ValueError("the picture needs the section aborts: run it")
@@ -140,7 +140,7 @@ def _draw_bytes(axes: Any, results: Results, shares: Sequence[int]) -> None:
 
 
 def _name(axes: Any, target: str, curve: Curve, *, below: bool = False, left: bool = False) -> None:
-    """Writes the target's name next to the middle of its curve: above or `below` it, to its right or `left`."""
+    """Labels the middle of a curve with the target's name, above or `below` it, to its right or `left`."""
     share, spread = curve[len(curve) // 2 - 1]
     axes.annotate(
         NAMES[target],
@@ -155,5 +155,5 @@ def _name(axes: Any, target: str, curve: Curve, *, below: bool = False, left: bo
 
 
 def _bytes(value: float) -> str:
-    """The label of a tick, for example 10 KB."""
+    """Formats a tick label, such as 10 KB."""
     return f"{value / 1000:,g} KB" if value >= 1000 else f"{value:g} B"

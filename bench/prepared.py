@@ -1,4 +1,4 @@
-"""Lacuna with a large log made within seconds, by writing only its journal and no objects."""
+"""Lacuna with a large log, made within seconds by writing only its journal and no objects."""
 
 import os
 import sqlite3
@@ -18,7 +18,7 @@ SNAPSHOT_SECONDS = 120.0
 
 
 class Prepared(Lacuna):
-    """`lacuna up` with a journal that can be extended. `start_seconds` is how long its last start took."""
+    """`lacuna up` with a journal that can be extended. `start_seconds` is how long the last start took."""
 
     def __init__(self, options: Sequence[str] = (), label: str = "lacuna") -> None:
         super().__init__(options, label)
@@ -26,12 +26,10 @@ class Prepared(Lacuna):
 
     @property
     def journal(self) -> Path:
-        """The journal's file."""
         return self.data / JOURNAL
 
     @property
     def snapshots(self) -> Path:
-        """The file with the journal's snapshots."""
         return self.data / f"{JOURNAL}.snapshots"
 
     def _run(self) -> None:
@@ -48,11 +46,11 @@ class Prepared(Lacuna):
             self._run()
 
     def resident(self) -> int:
-        """The resident bytes of the server now, without a process that is making a snapshot."""
+        """Returns the server's resident bytes, without those of a process that makes a snapshot."""
         return resident_bytes(self.pids)
 
     def settle(self) -> None:
-        """Waits for the process that makes a snapshot to end. Raises BenchError."""
+        """Waits for the end of the process that makes a snapshot. Raises BenchError."""
         deadline = time.monotonic() + SNAPSHOT_SECONDS
         while process_tree(self.pids) != set(self.pids):
             if time.monotonic() > deadline:
@@ -60,9 +58,8 @@ class Prepared(Lacuna):
             time.sleep(0.1)
 
     def snapshot(self) -> int:
-        """Restarts the server with a snapshot of everything. Returns the peak memory, in bytes, of making the snapshot.
-
-        Raises BenchError if the snapshot fails.
+        """Restarts the server from a snapshot of everything. Returns the peak memory, in bytes, of making it. Raises
+        BenchError.
         """
         self._end()
         try:
@@ -71,7 +68,6 @@ class Prepared(Lacuna):
             self._run()
 
     def snapshot_bytes(self) -> int:
-        """The size of the newest snapshot in bytes."""
         question = (
             "SELECT sum(length(state)) FROM snapshots GROUP BY position ORDER BY position DESC"
         )
@@ -79,7 +75,7 @@ class Prepared(Lacuna):
 
 
 def make_snapshot(journal: Path) -> int:
-    """Runs the snapshot process up to the journal's end. Returns its peak memory in bytes. Raises BenchError."""
+    """Makes a snapshot of the whole journal in a process. Returns its peak memory in bytes. Raises BenchError."""
     position = _ask(journal, "SELECT max(position) FROM batches")
     command = [
         "-m",
@@ -98,7 +94,7 @@ def make_snapshot(journal: Path) -> int:
 
 
 def _ask(database: Path, question: str) -> int:
-    """Return the number that a query returns, or 0 if it returns none."""
+    """Returns the number that a query selects, or 0 if it selects none."""
     connection = sqlite3.connect(database)
     try:
         (number,) = connection.execute(question).fetchone() or (0,)

@@ -1,4 +1,4 @@
-"""Servers as separate processes: starts them, waits for the line that reports that they are ready, and ends them."""
+"""Starts servers as processes, waits for the line that reports that they are ready, and ends them."""
 
 import os
 import signal
@@ -16,10 +16,7 @@ _KEPT_LINES = 40
 
 
 class Process:
-    """A running `lacuna` command, or another module.
-
-    `value` is the text after `ready` in the line that reports that it is ready.
-    """
+    """A running `lacuna` command or other module; `value` follows `ready` in the line that it prints once ready."""
 
     def __init__(self, arguments: Sequence[str], ready: str, module: str = "lacuna") -> None:
         self._ready = ready
@@ -48,12 +45,11 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._process.pid
 
     @property
     def said(self) -> str:
-        """The last lines that the process has written."""
+        """The last lines of the process's output."""
         return "\n".join(self._lines)
 
     def _read(self) -> None:

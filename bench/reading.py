@@ -1,4 +1,4 @@
-"""Reads a topic to its end as read_committed, and measures the bytes received over the wire."""
+"""Reads a topic to its end with read_committed, and measures the bytes received over the wire."""
 
 import json
 import time
@@ -37,7 +37,7 @@ _STATISTICS_MS = 50
 
 @dataclass(slots=True)
 class Consumed:
-    """The result of reading a topic to its end; seconds count from assign()."""
+    """The result of reading a topic to its end. Seconds count from assign()."""
 
     meter: Meter
     records: int = 0
@@ -46,9 +46,9 @@ class Consumed:
     positions: tuple[int, ...] = ()
 
     def check(self, expected: int) -> None:
-        """Raises BenchError unless exactly `expected` records were read."""
+        """Raises BenchError unless exactly `expected` records have been read."""
         if self.records != expected:
-            raise BenchError(f"expected {expected} records, but the consumer has {self.records}")
+            raise BenchError(f"expected {expected} records, but the consumer received {self.records}")
 
 
 class _Statistics:
@@ -64,12 +64,12 @@ class _Statistics:
 
     @property
     def received_bytes(self) -> int:
-        """All bytes that the client's connections received, including protocol overhead."""
+        """All bytes received on the client's connections, including protocol overhead."""
         return int(json.loads(self._last)["rx_bytes"])
 
 
 def consume(target: Target, topic: str, **settings: Any) -> Consumed:
-    """Reads all partitions from the start until the end of each is reported. Raises BenchError."""
+    """Reads all partitions from start to end. Raises BenchError."""
     statistics = _Statistics()
     config = {
         **target.client,
@@ -95,7 +95,7 @@ def consume(target: Target, topic: str, **settings: Any) -> Consumed:
 
 
 def end_offset(client: Consumer, partition: TopicPartition) -> int:
-    """The high watermark of a partition. Waits until the leader of a new topic answers."""
+    """Returns a partition's high watermark, once the leader of a new topic answers."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         try:
@@ -106,7 +106,7 @@ def end_offset(client: Consumer, partition: TopicPartition) -> int:
 
 
 def end_offsets(target: Target, topic: str) -> list[int]:
-    """The high watermarks of a topic's first PARTITIONS partitions."""
+    """Returns the high watermarks of a topic's first PARTITIONS partitions."""
     client = Consumer({**target.client, **CONSUMER})
     try:
         return [end_offset(client, TopicPartition(topic, index)) for index in range(PARTITIONS)]
@@ -140,10 +140,10 @@ def _read_to_ends(client: Any, consumed: Consumed) -> Consumed:
 
 
 def _settle(client: Any, statistics: _Statistics) -> None:
-    """Waits for the second statistics report from now, which covers everything received by now. Raises BenchError."""
+    """Waits for the second report from now, which covers everything received so far. Raises BenchError."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     wanted = statistics.count + 2
     while statistics.count < wanted:
         client.poll(0.05)
         if time.monotonic() > deadline:
-            raise BenchError("the client's statistics did not come")
+            raise BenchError("the client's statistics did not arrive")

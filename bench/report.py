@@ -1,4 +1,4 @@
-"""Turns results into tables: for the terminal, and in Markdown for docs/benchmarks.md."""
+"""Formats results as tables for the terminal, and in Markdown for docs/benchmarks.md."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -39,31 +39,31 @@ END = "<!-- end of what `make bench` writes -->"
 
 
 def number(value: float) -> str:
-    """A number as text: rounded to three digits or, from 100 on, to a whole number."""
+    """Formats a number, rounded to three digits or, from 100 up, to a whole number."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def spread_of(spread: Spread) -> str:
-    """A spread as text: the median and, in brackets, the minimum and the maximum, unless all are the same."""
+    """Formats the median, followed by the minimum and maximum in brackets unless all are the same."""
     median, least, most = (number(each) for each in (spread.median, spread.least, spread.most))
     return median if least == median == most else f"{median} ({least}–{most})"
 
 
 def targets_of(rows: Sequence[Row]) -> list[str]:
-    """The labels of a section's targets, Lacuna's first."""
+    """Returns the labels of a section's targets, with Lacuna's first."""
     found = {row.target for row in rows}
     known = [label for label in ORDER if label in found]
     return known + sorted(found - set(known))
 
 
 def runs_of(rows: Sequence[Row]) -> str:
-    """The number of runs behind the figures, in words."""
+    """Says how many runs the figures are based on."""
     runs = {len(row.runs) for row in rows}
     return "one run" if runs == {1} else f"medians (least–most) of {max(runs)} runs"
 
 
 def table(rows: Sequence[Row]) -> list[list[str]]:
-    """The table of a section: a heading, then a line per work and figure with its spread per target, and ratios."""
+    """Tabulates a section: a heading, then a line per work and figure, with each target's spread and the ratios."""
     targets = targets_of(rows)
     pairs = [pair for pair in RATIOS if set(pair) <= set(targets)]
     lines = [["work", "", *targets, *(" / ".join(pair) for pair in pairs)]]
@@ -91,7 +91,7 @@ def _ratio(rows: dict[str, Row], target: str, yardstick: str, figure: Figure) ->
 
 
 def ends_table(found: Sequence[End]) -> list[list[str]]:
-    """The table of the limits of Lacuna: a heading, and a line per limit, whose first ENDS_WORDS columns are words."""
+    """Tabulates Lacuna's limits: a heading, then a line per limit, whose first ENDS_WORDS columns are text."""
     heading = ["work", "", "bounded by", "how that was measured"]
     lines = [[*heading, LACUNA, "limit", f"{LACUNA} / limit"]]
     for each in found:
@@ -102,7 +102,7 @@ def ends_table(found: Sequence[End]) -> list[list[str]]:
 
 
 def in_columns(lines: Sequence[Sequence[str]], words: int = 2) -> str:
-    """A table as text for the terminal, in aligned columns, of which the first `words` are text."""
+    """Formats a table for the terminal, in aligned columns, of which the first `words` are text."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     texts = []
     for line in lines:
@@ -115,7 +115,7 @@ def in_columns(lines: Sequence[Sequence[str]], words: int = 2) -> str:
 
 
 def in_markdown(lines: Sequence[Sequence[str]], words: int = 2) -> str:
-    """A table in Markdown, of which the first `words` columns are text."""
+    """Formats a table in Markdown. The first `words` columns are text."""
     heading, *rest = lines
     rule = ["---"] * words + ["---:"] * (len(heading) - words)
     return "\n".join("| " + " | ".join(line) + " |" for line in [heading, rule, *rest])
@@ -132,14 +132,14 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def verdict_line(verdict: Verdict) -> str:
-    """A verdict as a line: `met` or `MISSED`, the goal, and the measured value."""
+    """Formats a verdict: `met` or `MISSED`, the goal, and the measured value."""
     word = "met   " if verdict.is_met else "MISSED"
     noise = " (noise)" if verdict.is_noise else ""
     return f"{word}  {verdict.goal}: {number(verdict.value)}{noise}"
 
 
 def page_part(results: Results, verdicts: Sequence[Verdict]) -> str:
-    """The Markdown text between the markers of docs/benchmarks.md."""
+    """Returns the Markdown that belongs between the markers of docs/benchmarks.md."""
     facts = results.facts
     listed = [*facts["machine"].items(), *facts["targets"].items()]
     parts = ["\n".join(f"- {name}: {value}" for name, value in listed)]
@@ -161,7 +161,7 @@ def page_part(results: Results, verdicts: Sequence[Verdict]) -> str:
 
 
 def rewrite(page: Path, part: str, begin: str = BEGIN, end: str = END) -> None:
-    """Replaces the text between the markers in `page` with `part`. Raises ValueError if the markers are missing."""
+    """Replaces the text between the markers in `page`. Raises ValueError if they are missing."""
     text = page.read_text()
     before, found, rest = text.partition(begin)
     _, ended, after = rest.partition(end)

@@ -1,4 +1,4 @@
-"""The results of a run, saved as JSON: rows by section, and the facts that they depend on."""
+"""A run's results as JSON: rows by section, and the facts that they depend on."""
 
 import json
 from dataclasses import dataclass, field
@@ -12,14 +12,13 @@ FORMAT = 1
 
 @dataclass(slots=True)
 class Results:
-    """The results of a run. `facts` has the machine, versions and settings; `size` names the amount of work."""
+    """A run's results. `facts` are the machine, versions and settings; `size` names the amount of work."""
 
     size: str
     facts: dict[str, Any] = field(default_factory=dict)
     sections: dict[str, list[Row]] = field(default_factory=dict)
 
     def row(self, work: str, target: str) -> Row | None:
-        """The row of a piece of work on a target, if it was measured."""
         for rows in self.sections.values():
             for row in rows:
                 if (row.work, row.target) == (work, target):
@@ -27,17 +26,15 @@ class Results:
         return None
 
     def spread(self, work: str, target: str, figure: Figure) -> Spread | None:
-        """The spread of a figure over its runs, if it was measured."""
         row = self.row(work, target)
         return None if row is None else row.spreads().get(figure)
 
     def median(self, work: str, target: str, figure: Figure) -> float | None:
-        """The median of a figure over its runs, if it was measured."""
         spread = self.spread(work, target, figure)
         return None if spread is None else spread.median
 
     def save(self, path: Path) -> None:
-        """Writes the results as JSON: every run, and the medians for readers' convenience."""
+        """Writes every run as JSON, with the medians for human readers."""
         path.parent.mkdir(parents=True, exist_ok=True)
         figures = {
             figure.name: figure.better.value
@@ -58,7 +55,7 @@ class Results:
 
     @classmethod
     def load(cls, path: Path) -> Self | None:
-        """Loads the output of `save`, or returns None if the file is missing or has another format."""
+        """Loads the output of `save`. Returns None if the file is missing or has a different format."""
         if not path.exists():
             return None
         document = json.loads(path.read_text())
@@ -95,5 +92,5 @@ def _row_json(row: Row) -> dict[str, Any]:
 
 
 def _short(value: float) -> float:
-    """Rounds to five digits, which exceeds a benchmark's precision."""
+    """Rounds to five digits, which is more than a benchmark's precision."""
     return float(f"{value:.5g}")

@@ -1,11 +1,11 @@
-"""Fair turns between targets: a warm-up, interleaved runs with rests between them, and repetition of noisy runs.
+"""Measures targets fairly: they take turns after a warm-up, with rests between runs, and noisy runs are repeated.
 
-A section is a function `section(bench: Bench) -> Iterator[Row]`. It passes the work to do on one target to
-`bench.rounds`, which decides its order and repetitions:
+A section is a function `section(bench: Bench) -> Iterator[Row]`. It passes the work for one target to `bench.rounds`,
+which decides its order and repetitions:
 
     warm-up A, warm-up B (discarded); A B, A B, A B (kept)
 
-Before each run, dirty pages are written out and every target becomes idle, so that no run pays for the previous one. A
+Before each run, dirty pages are written out and all targets become idle, so that no run pays for the previous one. A
 run during which other processes used more than `NOISE_PERCENT` of the machine is repeated, at most `size.repeats`
 times. If that does not help, the least disturbed try is kept and counted as noisy.
 """
@@ -31,14 +31,13 @@ REST_WAIT_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """The amount of work of a benchmark run.
+    """How much work a run of the benchmark does.
 
-    Servers are warmed up for `warm_seconds`. Servers that warm up slowly get `slow_warm_seconds`, and
-    `slow_warm_records` of each kind, unless the sections' own warm-ups have many records. A noisy run is repeated up to
-    `repeats` times, until repetitions have taken `repeat_seconds` in total. A log has `abort_transactions`
-    transactions, or more (up to `transactions_at_most`) if fewer than `committed_transactions` of them would be
-    committed. With `default_consumer`, topics are also read with librdkafka's defaults, which matter for topics larger
-    than librdkafka's queue of 64 MiB.
+    Servers warm up for `warm_seconds`. Those that warm up slowly have `slow_warm_seconds`, and `slow_warm_records` of
+    each kind, unless the sections' own warm-ups have many records. A noisy run is repeated up to `repeats` times, but
+    only for `repeat_seconds` in total. A log has `abort_transactions` transactions, or as many more (up to
+    `transactions_at_most`) as it takes to commit `committed_transactions`. With `default_consumer`, topics are also
+    read with librdkafka's default settings, which matter for topics larger than its queue of 64 MiB.
     """
 
     name: str
@@ -132,14 +131,12 @@ FULL = Size(
 
 
 class Measured:
-    """The figures of one run, and its noise."""
-
     def __init__(self) -> None:
         self.runs: list[Run] = []
         self.excess_percent = 0.0
 
     def add(self, meter: Meter, figures: Run) -> None:
-        """Adds the figures of one row, together with the load of other processes according to `meter`."""
+        """Adds a row's figures, and the load of other processes that `meter` measured."""
         self.runs.append({**figures, OTHERS: meter.others_percent})
         excess = meter.others_percent - NOISE_PERCENT - meter.grain_percent
         self.excess_percent = max(self.excess_percent, excess)
@@ -147,14 +144,12 @@ class Measured:
 
 @dataclass(slots=True)
 class Patience:
-    """The seconds left for repeating noisy runs."""
-
     seconds: float
 
 
 @dataclass(slots=True)
 class Bench:
-    """The input of a section: its targets and the size of the work; `started` has all running targets."""
+    """What a section needs: its targets and the amount of work. `started` contains all running targets."""
 
     targets: Sequence[Target]
     size: Size
@@ -167,21 +162,20 @@ class Bench:
         self._patience = Patience(self.size.repeat_seconds)
 
     def among(self, labels: Collection[str]) -> "Bench":
-        """A copy for a section that measures only these targets. Foreign targets are always included."""
+        """Returns a copy for a section that measures only these targets, and foreign ones."""
         targets = [each for each in self.targets if each.label in labels or is_foreign(each)]
         bench = replace(self, targets=targets, started=self.started or self.targets)
         bench._patience = self._patience
         return bench
 
     def topics(self, target: Target) -> Topics:
-        """The `Topics` of a target, which create and drop its topics."""
         if target.label not in self._topics:
             self._topics[target.label] = Topics(target)
         return self._topics[target.label]
 
     @contextmanager
     def topic_each(self, name: str) -> Iterator[dict[str, str]]:
-        """A new topic on each target, by the target's label. The topics are dropped after the block."""
+        """Creates a topic on each target for the block. Yields the topics' names by target label."""
         topics = {each.label: self.topics(each).create(name) for each in self.targets}
         try:
             yield topics
@@ -196,12 +190,10 @@ class Bench:
         *,
         warm_up: Callable[[Target], object] | None = None,
     ) -> list[Row]:
-        """Runs the work on all targets in turn, and returns a row for each of `works` and each target.
+        """Runs work on all targets in turn. Returns a row for each target and each of `works`, with its runs in order.
 
-        The runs of a row are in the order of the rounds.
-
-        Each call of `run` adds one set of figures for each of `works`, in their order. The warm-up is another `run`
-        whose figures are discarded, or `warm_up` if given.
+        Each call of `run` adds one set of figures for each of `works`, in their order. The warm-up is `warm_up` or, by
+        default, another `run` with its figures discarded.
         """
         targets = self.targets
         rows = {each.label: [Row(work, each.label) for work in works] for each in targets}
@@ -220,10 +212,7 @@ class Bench:
         return [row for label in rows for row in rows[label]]
 
     def forget(self, target: Target) -> str:
-        """Empties the server's own caches, then lets a consumer read a small topic, so that the server is warm.
-
-        Returns the name of that topic.
-        """
+        """Empties the server's own caches, and warms it up again with a small topic, whose name it returns."""
         if target.label not in self._warm:
             self._warm[target.label] = self.topics(target).create("warm")
             fill(target, self._warm[target.label], WARM_RECORDS)
@@ -233,7 +222,7 @@ class Bench:
         return self._warm[target.label]
 
     def rest(self) -> None:
-        """Waits until dirty pages are written out and no target is working, at most REST_WAIT_SECONDS."""
+        """Waits, at most REST_WAIT_SECONDS, until dirty pages are written out and all targets are idle."""
         os.sync()
         started = self.started or self.targets
         deadline = time.monotonic() + REST_WAIT_SECONDS

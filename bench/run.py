@@ -1,7 +1,7 @@
 """Runs the benchmark: `python -m bench.run`, or `make bench` and `make bench-quick`.
 
-Lacuna and Apache Kafka do the same work alternately on the same machine, as bench/rounds.py describes. Prints a table
-per section, Lacuna's limits, the goals that are met, and the figures that got worse since the last kept run of this
+Lacuna and Apache Kafka do the same work alternately on the same machine (see bench/rounds.py). Prints a table per
+section, Lacuna's limits, the goals that are met, and the figures that have become worse since the last kept run of this
 size. Writes all runs as JSON.
 """
 
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def _run(arguments: argparse.Namespace, results: Results, out: Path) -> Results:
-    """Measures the chosen sections, adds them to `results`, and saves these to `out` after each section."""
+    """Measures the chosen sections, and saves `results` to `out` after each."""
     size = SIZES[arguments.size]
     started = time.monotonic()
     earlier = {name: results.facts.get(name, {}) for name in ("measured", "targets")}
@@ -117,7 +117,7 @@ def _measure(name: str, bench: Bench, results: Results) -> None:
 
 
 def collect(name: str, rows: Iterator[Row], results: Results) -> None:
-    """Measures one section and prints its table. If it fails, the failure is recorded and the others continue."""
+    """Measures one section and prints its table. A failure is recorded, and the next sections still run."""
     results.sections.pop(name, None)
     try:
         for row in rows:
@@ -131,12 +131,12 @@ def collect(name: str, rows: Iterator[Row], results: Results) -> None:
 
 
 def now() -> str:
-    """The time in UTC, as pages and files show it."""
+    """Returns the time in UTC, for pages and files."""
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
 
 
 def exit_on_signal(number: int, frame: object) -> None:
-    """Ends the run as Ctrl-C does: the servers are stopped and their data is deleted."""
+    """Ends the run as Ctrl-C does, so that the servers are stopped and their data is deleted."""
     raise SystemExit(128 + number)
 
 
@@ -180,7 +180,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _names(known: Mapping[str, object]) -> Callable[[str], list[str]]:
-    """A type for argparse that parses names separated by commas, all of which must be in `known`."""
+    """Returns an argparse type for names separated by commas, all of which must be in `known`."""
 
     def parse(text: str) -> list[str]:
         names = [name.strip() for name in text.split(",")]
@@ -193,7 +193,7 @@ def _names(known: Mapping[str, object]) -> Callable[[str], list[str]]:
 
 
 def _start(stack: ExitStack, arguments: argparse.Namespace) -> Iterator[Target]:
-    """Starts the targets that the chosen sections need. If Kafka is missing, reports this and continues without it."""
+    """Starts the targets that the chosen sections need. If Kafka is missing, says so and continues without it."""
     wanted = {label for name in arguments.sections for label in SECTIONS[name].targets}
     for label in arguments.targets:
         if label in wanted:
@@ -209,7 +209,6 @@ def _start(stack: ExitStack, arguments: argparse.Namespace) -> Iterator[Target]:
 
 
 def print_facts(results: Results, *groups: str) -> None:
-    """Prints these groups of facts, one fact per line."""
     for group in groups:
         for name, value in results.facts[group].items():
             print(f"{name}: {value}", flush=True)
@@ -241,7 +240,7 @@ def _conclude(results: Results, before: Results | None) -> None:
 
 
 def _keep(results: Results) -> None:
-    """Makes this run the one that later runs are compared with, and updates the tables and pictures in docs/."""
+    """Makes this run the one to compare later runs with, and updates the tables and charts in docs/."""
     from bench import scale_plot
     from bench.plot import draw
 

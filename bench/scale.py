@@ -1,8 +1,7 @@
-"""The costs of one Fetch and one transaction for the server while other things grow, such as partitions or connections.
+"""What a Fetch and a transaction cost the server while something else grows, such as partitions or connections.
 
-The figures are CPU microseconds of all server processes per request, rather than rates: on two cores shared with the
-clients, a rate only shows how much CPU time was left over. The last rows are for the state machine alone, in this
-process.
+The figures are CPU microseconds per request, for all server processes. A rate would only show how much CPU time the
+clients, on the same two cores, leave over. The last rows are for the state machine alone, in this process.
 """
 
 import time
@@ -49,7 +48,7 @@ COMMANDS = ("AddPartitionsToTxn", "CommitSegment, 4", "EndTxn, commit", "EndTxn,
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The seconds of each load, the sizes to try for each kind, and the extents for timing the state machine."""
+    """The seconds for each load, the sizes of each kind, and the numbers of extents for the state machine."""
 
     seconds: float
     sizes: dict[str, tuple[int, ...]]
@@ -78,17 +77,15 @@ AMOUNTS = {
 
 
 def work_of(kind: str, size: int) -> str:
-    """The name of the row for this size of this kind, for example `1,000 partitions`."""
     return f"{size:,} {kind}"
 
 
 def step_work_of(command: str, extents: int) -> str:
-    """The name of the row for this command of the state machine, with this many extents per partition."""
     return f"{command}, {extents:,} extents a partition"
 
 
 def scale(bench: Bench) -> Iterator[Row]:
-    """Yields a row for each size of each kind, then rows for the state machine's commands as partitions grow."""
+    """Yields a row for each size of each kind, and then rows for the state machine's commands as partitions grow."""
     amount = AMOUNTS[bench.size.name]
     for kind, sizes in amount.sizes.items():
         for size in sizes:
@@ -108,7 +105,7 @@ def _agents(bench: Bench, size: int, seconds: float) -> Run:
 
 
 def _partitions(bench: Bench, size: int, seconds: float) -> Run:
-    """Measures with `size` partitions, each of which has records and was fetched once."""
+    """Measures with `size` partitions, each of which contains records and has been fetched once."""
     with Lacuna() as server:
         topic = Topics(server).create("scale", max(size, PARTITIONS))
         client = producer(server)
@@ -121,7 +118,7 @@ def _partitions(bench: Bench, size: int, seconds: float) -> Run:
 
 
 def _connections(bench: Bench, size: int, seconds: float) -> Run:
-    """Measures with `size` - 1 other connections, each of which has sent one request and stays open."""
+    """Measures with `size` - 1 other open connections, each of which has sent one request."""
     with Lacuna() as server, ExitStack() as others:
         topic = Topics(server).create("scale")
         fill(server, topic, PARTITIONS)
@@ -131,10 +128,7 @@ def _connections(bench: Bench, size: int, seconds: float) -> Run:
 
 
 def _extents(bench: Bench, size: int, seconds: float) -> Run:
-    """Measures with `size` extents per partition, from alternately aborted and committed transactions.
-
-    Almost all of their objects do not exist.
-    """
+    """Measures with `size` extents per partition, half of them aborted. Almost none of their objects exist."""
     with Prepared() as server:
         topic = Topics(server).create("scale")
         server.prolong(topic, size * PARTITIONS // 2, one_in=2)
@@ -152,7 +146,7 @@ _MEASURES: dict[str, Callable[[Bench, int, float], Run]] = {
 
 
 def _measure(bench: Bench, server: Lacuna, topic: str, seconds: float) -> Run:
-    """Measures transactions of 10 records over 4 partitions, then Fetches of the last one, one at a time."""
+    """Measures transactions of 10 records over 4 partitions, and then single Fetches of the last one."""
     client = producer(server, transactional_id=f"{topic}-writer")
     client.init_transactions(TIMEOUT_SECONDS)
     for _ in range(WARM_UPS):
@@ -173,7 +167,7 @@ def _measure(bench: Bench, server: Lacuna, topic: str, seconds: float) -> Run:
 
 
 def _by_request(server: Lacuna, seconds: float, request: Callable[[], object]) -> float:
-    """The server's CPU microseconds per request: the median of several parts, so that other load affects only one."""
+    """Returns the server's CPU microseconds per request: the median of several parts, because of other load."""
     by_part = []
     for _ in range(PARTS):
         count = 0
@@ -187,7 +181,7 @@ def _by_request(server: Lacuna, seconds: float, request: Callable[[], object]) -
 
 
 def _state_machine(sizes: Sequence[int]) -> Iterator[Row]:
-    """Yields rows with the steps of a transaction over 4 watched partitions, for each number of extents in each."""
+    """Yields rows with the steps of a transaction over 4 watched partitions, by number of extents in each."""
     plane = Plane()
     topic_id = plane.create(PARTITIONS)
     views = [plane.watch(topic_id, partition) for partition in range(PARTITIONS)]
@@ -209,7 +203,7 @@ def _state_machine(sizes: Sequence[int]) -> Iterator[Row]:
 
 
 def _plan_times(view: PartitionView) -> Run:
-    """The times of planning read_committed fetches of 1 MiB at the start, in the middle, and at the end."""
+    """Times the planning of read_committed fetches of 1 MiB at the start, in the middle, and at the end."""
     run: Run = {}
     end = view.last_stable_offset
     partition = (view.topic_id, view.partition)

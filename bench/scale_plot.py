@@ -1,6 +1,6 @@
-"""Draws the picture of scale: for each growing thing, a panel with the server's costs of a Fetch and a transaction.
+"""Draws the scale chart: for each thing that grows, a panel with the server's cost of a Fetch and a transaction.
 
-The goal is a level line: parts that a request does not touch should cost nothing.
+Level lines are the goal: what a request does not touch should cost it nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,7 +40,7 @@ Curve = list[tuple[int, float]]
 
 
 def draw(results: Results, path: Path) -> None:
-    """Writes the picture to `path`. Raises ValueError if rows are missing."""
+    """Draws the chart. Raises ValueError if rows are missing."""
     amount = AMOUNTS[results.size]
     kinds = [kind for kind in PANELS if len(amount.sizes.get(kind, ())) > 1]
     with picture(path, 6.4) as whole:
@@ -94,5 +94,5 @@ def _panel(axes: Any, title: str, curves: Mapping[str, tuple[Curve, str]]) -> No
 
 
 def _count(value: float) -> str:
-    """The label of a tick, for example 10 or 250 k."""
+    """Formats a tick label, such as 10 or 250 k."""
     return f"{value / 1000:g} k" if value >= 1000 else f"{value:g}"

@@ -1,4 +1,4 @@
-"""The sections of the benchmark, by name: the work and targets of each."""
+"""The sections of the benchmark, by name."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -36,9 +36,9 @@ BARE = "bare"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section: `run` yields its rows, and `targets` has the labels of the servers that it needs.
+    """A section: `run` yields its rows on the servers labelled `targets`, or on its own if there are none.
 
-    A section that starts its own servers needs none. If `everyday`, it is part of the quick run.
+    If `everyday`, it is part of the quick run.
     """
 
     run: Callable[[Bench], Iterator[Row]]

@@ -1,7 +1,7 @@
-"""Share groups (KIP-932): members fetch up to 500 records and acknowledge them, until all records are accepted.
+"""Share groups (KIP-932): members fetch up to 500 records at a time and acknowledge them, until all are accepted.
 
-The members are clients built on Lacuna's own wire code, one thread each. They do not decode records, so they use little
-CPU. They wait for each acknowledgement, and the waiting time is measured.
+The members are clients based on Lacuna's own wire code, in one thread each. They do not decode records, so they use
+little CPU time. They wait for each acknowledgement, and that time is measured.
 """
 
 import asyncio
@@ -26,12 +26,11 @@ _GROUP = 32
 
 
 def work_of(members: int) -> str:
-    """The name of the work for this number of members."""
     return f"share group of {members}"
 
 
 def shares(bench: Bench) -> Iterator[Row]:
-    """Lets groups of 1 and 8 members accept all records of a topic on each target, and yields their rows."""
+    """Yields rows for groups of 1 and 8 members that accept all records of a topic on each target."""
     count = bench.size.records
     with bench.topic_each("shares") as topics:
         for target in bench.targets:
@@ -66,7 +65,7 @@ def _measure(target: Target, topic: str, count: int, members: int, measured: Mea
 
 
 async def _prepare(target: Target, group: str) -> None:
-    """Let the group begin at the first record, and let the server find its coordinator."""
+    """Makes the group start at the first record, and lets the server find its coordinator."""
     config = configs.AlterableConfig("share.auto.offset.reset", 0, "earliest")
     resource = configs.AlterConfigsResource(_GROUP, group, [config])
     async with KafkaConnection(Agents(target.bootstrap)) as connection:
@@ -91,7 +90,7 @@ async def _prepare(target: Target, group: str) -> None:
 
 
 class _Member:
-    """One member, which notes how long its acknowledgements take."""
+    """A group member that measures how long its acknowledgements take."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, milliseconds: list[float]) -> None:
         self._bootstrap = bootstrap
@@ -101,7 +100,7 @@ class _Member:
         self._milliseconds = milliseconds
 
     async def run(self, done: list[int], number: int, count: int) -> None:
-        """Accept records until all members together have accepted `count`. Raises BenchError."""
+        """Accepts records until all members together have accepted `count`. Raises BenchError."""
         async with KafkaConnection(Agents(self._bootstrap)) as connection:
             topic_id, partitions = await self._join(connection)
             epoch, at = 0, time.monotonic()
@@ -134,12 +133,12 @@ class _Member:
             if assigned:
                 return assigned[0].topic_id, list(assigned[0].partitions)
             await asyncio.sleep(0.1)
-        raise BenchError("a member got no partition")
+        raise BenchError("a member was assigned no partition")
 
     async def _fetch(
         self, connection: KafkaConnection, epoch: int, topic_id: bytes, partitions: list[int]
     ) -> dict[int, list[wire.AcknowledgementBatch]]:
-        """Return the acknowledgements that accept the acquired records, by partition."""
+        """Fetches records, and returns the acknowledgements that accept them, by partition."""
         topics = [wire.FetchTopic(topic_id, [wire.FetchPartition(index) for index in partitions])]
         answer = await connection.ask(
             wire.SHARE_FETCH_REQUEST,

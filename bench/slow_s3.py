@@ -1,11 +1,11 @@
-"""An S3 service as slow as one in the cloud: a proxy that delays each request, with the same latency tail as S3.
+"""A proxy that makes an S3 service as slow as one in the cloud, with the same latency tail.
 
     python -m bench.slow_s3 --listen 127.0.0.1:9000 --to http://127.0.0.1:5000 [--seed N]
 
-The time of a request is drawn when it arrives. Times are log-normal, and each kind of request has a sequence of its
-own: a seed and an order of requests always give the same times. As in S3, a PUT takes effect near the end of its time.
-The proxy therefore passes a request on after nine tenths of its time, and returns the answer when the time is over. If
-the service needs more than the last tenth, the request takes longer.
+A request's time is drawn when it arrives. Times are log-normal, with a separate sequence for each kind of request, so
+the same seed and order of requests always give the same times. As in S3, a PUT takes effect near the end of its time:
+the proxy forwards a request after nine tenths of its time, and returns the response at the end. If the service needs
+longer than the last tenth, so does the request.
 
 The proxy speaks plain HTTP/1.1 with `Content-Length` in requests, as boto3 does.
 """
@@ -37,8 +37,6 @@ _CHUNK_BYTES: Final = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """A log-normal distribution of times, in seconds."""
-
     p50: float
     p99: float
 
@@ -56,19 +54,17 @@ LATENCIES: Final = {
 
 
 class Times:
-    """The times of requests, one sequence for each kind."""
-
     def __init__(self, seed: int) -> None:
         self._randomness = {kind: random.Random(f"{seed} {kind}") for kind in LATENCIES}
 
     def next(self, kind: str) -> float:
-        """Return the time of the next request of this kind, in seconds. Other methods take none."""
+        """Returns the next time for this kind of request, in seconds; 0 for other methods."""
         latency = LATENCIES.get(kind)
         return 0.0 if latency is None else latency.draw(self._randomness[kind])
 
 
 class SlowS3:
-    """The proxy in a separate process, as a context manager; `endpoint` is its URL."""
+    """The proxy in a separate process, as a context manager, at the URL `endpoint`."""
 
     def __init__(self, to: str, seed: int = 0) -> None:
         self._arguments = ["--listen", "127.0.0.1:0", "--to", to, "--seed", str(seed)]
@@ -84,12 +80,11 @@ class SlowS3:
 
     @property
     def pid(self) -> int:
-        """The id of its process."""
         return self._process.pid
 
 
 class Proxy:
-    """Passes requests on to `host` and `port`. Each client connection has its own connection to the service."""
+    """Forwards requests to `host` and `port`, with one connection to the service for each client connection."""
 
     def __init__(
         self,
@@ -103,7 +98,7 @@ class Proxy:
         self._sleep = sleep
 
     async def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """Serve a client's connection until one side closes."""
+        """Serves a client's connection until either side closes."""
         try:
             service = await asyncio.open_connection(*self._to, limit=_HEAD_BYTES)
         except OSError:
@@ -121,7 +116,7 @@ class Proxy:
     async def _exchange(
         self, client: tuple[StreamReader, StreamWriter], service: tuple[StreamReader, StreamWriter]
     ) -> bool:
-        """Pass on a request and its answer, and return whether the connections stay open."""
+        """Forwards a request and its response. Returns whether the connections stay open."""
         head = _Head(await client[0].readuntil(b"\r\n\r\n"))
         method, target, _ = head.first.split(" ", 2)
         began = asyncio.get_running_loop().time()
@@ -141,8 +136,6 @@ class Proxy:
 
 
 class _Head:
-    """The head of a request or an answer."""
-
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.first, *lines = data.decode("latin-1").rstrip("\r\n").split("\r\n")
@@ -176,7 +169,7 @@ async def _pass_body(
 
 
 async def _pass_chunks(reader: StreamReader, writer: StreamWriter) -> int:
-    """Pass on all chunks, and return the number of bytes that follow: 0."""
+    """Forwards all chunks. Returns the number of bytes that follow: 0."""
     while True:
         line = await reader.readuntil(b"\r\n")
         size = int(line.split(b";")[0], 16)

@@ -1,9 +1,9 @@
-"""How soon a standby with a large state is ready, and how soon it leads after the leader was killed.
+"""How soon a standby with a large state is ready, and how soon it leads after the leader has been killed.
 
 Every extent is alone in its object, which is the most expensive case. The journal is in PostgreSQL, and in moto's
-bucket. It begins with a snapshot, followed by `LATER` records, somewhat fewer than trigger another snapshot, as
-transactions of one batch leave them: `TOGETHER` transactions in an append. The two times start when the process starts,
-and when the leader is killed. A takeover includes the lease of `LEASE_SECONDS`.
+bucket. It starts with a snapshot, followed by `LATER` records, slightly fewer than trigger another snapshot, from
+transactions of one batch, `TOGETHER` of them in an append. The times count from the start of the standby's process and
+from the leader's end. A takeover includes the lease of `LEASE_SECONDS`.
 """
 
 import asyncio
@@ -49,13 +49,12 @@ LOOK_SECONDS: Final = 0.02
 
 
 def work_of(extents: int, later: int) -> str:
-    """The name of a row."""
     return f"standby, {extents:,} extents" + (f", {later:,} records later" if later else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of a journal, in the form that control planes accept."""
+    """A journal's location, as control planes accept it."""
 
     label: str
     url: str
@@ -63,12 +62,11 @@ class Place:
 
     @property
     def arguments(self) -> Sequence[str]:
-        """The options of a control plane."""
         return [f"--journal={self.url}", *([f"--store={self.store_url}"] if self.store_url else [])]
 
 
 def standby(bench: Bench) -> Iterator[Row]:
-    """Yields two rows for each place: one for a snapshot alone, and one for a snapshot with later records."""
+    """Yields two rows for each place: one with only a snapshot, and one with later records as well."""
     use_credentials()
     extents = AMOUNTS[bench.size.name]
     later = LATER * extents // AMOUNTS["full"]
@@ -85,7 +83,7 @@ def standby(bench: Bench) -> Iterator[Row]:
 
 
 def _pairs_of_places(stack: ExitStack) -> Iterator[tuple[Place, Place]]:
-    """Two places of each kind, since a control plane that has led a journal has written to it."""
+    """Yields two places of each kind, because a control plane that leads a journal writes to it."""
     if server := stack.enter_context(postgresql()):
         one, other = (
             Place(POSTGRESQL, server.make_database(name), "") for name in ("one", "other")
@@ -98,7 +96,7 @@ def _pairs_of_places(stack: ExitStack) -> Iterator[tuple[Place, Place]]:
 
 
 async def _write(path: Path, extents: int, later: int) -> list[list[bytes]]:
-    """Writes a journal with a snapshot of this many extents, and returns the records to append to a copy of it."""
+    """Writes a journal with a snapshot of this many extents. Returns the records to append to a copy of it."""
     journal = SqliteJournal(str(path), lambda: "bench")
     opened = await journal.open(None)
     plane = Plane(journal=True)
@@ -163,7 +161,7 @@ def _position(status: ControlPlaneStatus, address: str) -> int:
 
 
 def _wait(process: Process, is_so: Callable[[ControlPlaneStatus], bool]) -> ControlPlaneStatus:
-    """Queries a control plane until its answer is as expected. Raises BenchError."""
+    """Queries a control plane until `is_so` accepts its answer. Raises BenchError."""
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         status = asyncio.run(ask_status(process.value))

@@ -1,4 +1,4 @@
-"""A log whose last records are all aborted: the answers, bytes and reads that a consumer needs to reach its end."""
+"""A log that ends with aborted records: the responses, bytes and reads that a consumer needs to get past them."""
 
 import time
 from collections.abc import Iterator
@@ -21,12 +21,10 @@ STORE = Figure("store bytes", Better.LESS)
 
 
 def work_of(records: int) -> str:
-    """The name of the row for a tail of this many records."""
     return f"end of a {records:,}-record aborted tail"
 
 
 def tail(bench: Bench) -> Iterator[Row]:
-    """Measures reading past an aborted tail on each target in turn, and yields a row for each."""
     records = bench.size.tail_records
     with bench.topic_each("tail") as topics:
         starts = {each.label: _write(each, topics[each.label], records) for each in bench.targets}
@@ -41,7 +39,7 @@ def tail(bench: Bench) -> Iterator[Row]:
 
 
 def _write(target: Target, topic: str, records: int) -> tuple[int, ...]:
-    """Writes committed records and a tail. Returns the offset at which the tail begins, for each partition."""
+    """Writes committed records and a tail. Returns the offset in each partition at which the tail begins."""
     committed = write(target, topic, COMMITTED_TRANSACTIONS, 0)
     consumed = consume(target, topic)
     consumed.check(committed)

@@ -25,14 +25,14 @@ WARM_UP_CALLS = 200
 
 
 class _Unknown(Latencies):
-    """Does nothing, so that the store does not learn when a request counts as slow."""
+    """Does nothing, so that the store does not learn which requests are slow."""
 
     def add(self, kind: Kind, seconds: float) -> None:
         """Forget it."""
 
 
 def without_second_attempts(store: S3Store) -> S3Store:
-    """The same store, which from now on makes no second attempts at slow requests."""
+    """Makes a store stop second attempts at slow requests, and returns it."""
     store._attempts.latencies = _Unknown()
     return store
 

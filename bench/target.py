@@ -1,4 +1,4 @@
-"""The measured servers, and the topics of a run on one of them."""
+"""The measured servers, and the topics that a run creates on them."""
 
 import time
 from abc import ABC, abstractmethod
@@ -17,11 +17,10 @@ TIMEOUT_SECONDS = 30.0
 
 
 class Target(ABC):
-    """A server, as a context manager. It is started on entry; on exit, it is ended and its data is deleted.
+    """A server, as a context manager that starts it on entry, and on exit stops it and deletes its data.
 
-    `label` names it in tables; `settings` describes how it runs. `warms_slowly` means that the server may become faster
-    for a long time, as a JVM does. `authority` is the path of the certificate that clients trust, if they connect by
-    TLS.
+    `label` names it in tables, and `settings` describes how it runs. `warms_slowly` means that it becomes faster for a
+    long time, as a JVM does. `authority` is the path of the certificate that clients trust, if they connect over TLS.
     """
 
     label: str
@@ -32,26 +31,25 @@ class Target(ABC):
     @property
     @abstractmethod
     def bootstrap(self) -> str:
-        """The HOST:PORT for clients; it stays the same across `forget`."""
+        """The HOST:PORT for clients, which `forget` does not change."""
 
     @property
     @abstractmethod
     def pids(self) -> tuple[int, ...]:
-        """The ids of the server's processes, whose descendants are counted with them. They may change in `forget`."""
+        """The ids of the server's processes, which `forget` may change. Their descendants are counted as well."""
 
     @property
     def client(self) -> Mapping[str, str]:
-        """The settings with which librdkafka connects."""
         tls = {"security.protocol": "SSL", "ssl.ca.location": self.authority}
         return {"bootstrap.servers": self.bootstrap, **(tls if self.authority else {})}
 
     def counts(self) -> Mapping[str, float]:
-        """The server's own counts of its work since it started, by name; `Meter` takes the difference."""
+        """Returns the server's own counts since it started, by name. `Meter` computes the difference."""
         return {}
 
     @abstractmethod
     def start(self) -> None:
-        """Starts the server and returns when clients can connect."""
+        """Starts the server, and waits until clients can connect."""
 
     @abstractmethod
     def stop(self) -> None:
@@ -60,8 +58,7 @@ class Target(ABC):
     def forget(self) -> bool:
         """Empties the server's own cache of records, if it has one, so that the next read goes to its store.
 
-        Returns whether the server had to be restarted for that. The operating system's page cache stays warm, for all
-        targets.
+        Returns whether that took a restart. The operating system's page cache stays warm, for all targets.
         """
         return False
 
@@ -74,8 +71,6 @@ class Target(ABC):
 
 
 class Foreign(Target):
-    """A server that the benchmark neither starts nor stops."""
-
     warms_slowly = True
 
     def __init__(self, bootstrap: str, pid: int, label: str) -> None:
@@ -100,23 +95,17 @@ class Foreign(Target):
 
 
 def is_foreign(target: Target) -> bool:
-    """Whether the server was not started by the benchmark."""
     return isinstance(target, Foreign)
 
 
 class Topics:
-    """Creates and drops topics on one target."""
-
     def __init__(self, target: Target) -> None:
         self._admin = AdminClient({**target.client, "log_level": 2})
         self._count = 0
         self._stem = f"{time.time_ns():x}"
 
     def create(self, name: str, partitions: int = PARTITIONS) -> str:
-        """Creates a topic with a unique name, waits until it can be written, and returns its name.
-
-        Raises BenchError.
-        """
+        """Creates a topic with a unique name, waits until it is writable, and returns the name. Raises BenchError."""
         self._count += 1
         topic = f"bench-{name}-{self._stem}-{self._count}"
         made = self._admin.create_topics([NewTopic(topic, partitions, 1)])
@@ -130,7 +119,6 @@ class Topics:
         raise BenchError(f"topic {topic} did not become ready")
 
     def drop(self, topic: str) -> None:
-        """Deletes a topic. Raises BenchError."""
         try:
             self._admin.delete_topics([topic])[topic].result(TIMEOUT_SECONDS)
         except KafkaException as error:
@@ -138,10 +126,7 @@ class Topics:
 
 
 class Bare(Target):
-    """`bench.bare_server`, which keeps batches in memory and checks nothing.
-
-    The server only answers requests, so its rates are the limit of the client and of Python.
-    """
+    """`bench.bare_server`, whose rates are the limit of the client and of Python."""
 
     label = "bare"
     settings = "a server in Python that answers at once: no disk, no checks, no transactions"

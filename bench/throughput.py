@@ -1,7 +1,7 @@
-"""Throughput of producing and of reading the produced records: 1 KiB records on 4 partitions, idempotent, acks=all.
+"""Throughput of producing, and of reading what was produced: 1 KiB records on 4 partitions, idempotent, acks=all.
 
-Reads use read_committed, and are the first after the server has emptied its caches: one read with librdkafka's
-defaults, and one with a larger queue ("tuned").
+Reads use read_committed, after the server has emptied its caches: one with librdkafka's default settings, and one with
+a larger queue ("tuned").
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,12 +20,12 @@ READ_TUNED = "read_committed, tuned"
 
 
 def work_of(work: str, codec: str) -> str:
-    """The name of the row for this codec and this work, which is PRODUCE, READ or READ_TUNED."""
+    """Returns the row's name. `work` is PRODUCE, READ or READ_TUNED."""
     return f"{work}, {codec}"
 
 
 def throughput(bench: Bench) -> Iterator[Row]:
-    """Yields rows per codec: for producing, for reading, and for reading with the tuned consumer."""
+    """Yields rows for each codec: producing, reading, and reading with the tuned consumer."""
     consumers: dict[str, dict[str, object]] = {READ_TUNED: TUNED}
     if bench.size.default_consumer:
         consumers = {READ: {}, **consumers}

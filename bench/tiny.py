@@ -1,7 +1,7 @@
-"""Batches of one record of 100 bytes, as tiny producers send them: writes one per request, and reads them.
+"""Writes batches of a single 100-byte record, as tiny producers do, one per request, and reads them.
 
-The batches are read twice: once after the server has emptied its caches, and then once more. Both reads happen within a
-minute of writing, before Lacuna begins to merge the batches.
+They are read twice: after the server has emptied its caches, and then again. Both reads happen within a minute of
+writing, before Lacuna begins to merge the batches.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ READ_AGAIN = "read 1-record batches, again"
 
 
 def tiny(bench: Bench) -> Iterator[Row]:
-    """Yields rows for producing, for the first read, and for the second read."""
+    """Yields rows for producing, for the first read, and for the second."""
     records = bench.size.tiny_records
     with bench.topic_each("tiny") as topics:
         for target in bench.targets:

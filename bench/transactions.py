@@ -1,4 +1,4 @@
-"""Transactions of 10 records over 4 partitions, committed one after another, by 1 producer and by 8 at once."""
+"""Transactions of 10 records over 4 partitions, committed one after another by 1 producer and by 8 at once."""
 
 import threading
 import time
@@ -20,12 +20,10 @@ COMMIT_P99 = Figure("commit p99 ms", Better.LESS)
 
 
 def work_of(producers: int) -> str:
-    """The name of the row for this number of producers."""
     return f"transactions of {RECORDS}, {producers} producer{'s' if producers > 1 else ''}"
 
 
 def transactions(bench: Bench) -> Iterator[Row]:
-    """Yields a row per number of producers and target."""
     for producers in PRODUCERS:
         yield from _rows(bench, producers)
 
@@ -42,7 +40,7 @@ def _rows(bench: Bench, producers: int) -> list[Row]:
 
 
 def commit(target: Target, topic: str, producers: int, seconds: float) -> tuple[list[float], Meter]:
-    """Lets this many producers commit transactions for this many seconds.
+    """Makes this many producers commit transactions for this many seconds.
 
     Returns the seconds of each commit, and the measurements during that time.
     """
@@ -70,7 +68,7 @@ def commit(target: Target, topic: str, producers: int, seconds: float) -> tuple[
 
 
 def figures_of(commits: list[float], meter: Meter) -> Run:
-    """The figures of transactions whose commits took these numbers of seconds."""
+    """Returns the figures for transactions whose commits took this many seconds each."""
     return {
         TRANSACTIONS: len(commits) / meter.seconds,
         COMMIT_P50: percentile(commits, 0.5) * 1000,
@@ -80,7 +78,7 @@ def figures_of(commits: list[float], meter: Meter) -> Run:
 
 
 def transact(client: Any, topic: str, first: int = 0) -> float:
-    """Commits one transaction. Returns how many seconds commit_transaction took."""
+    """Commits one transaction. Returns the seconds that commit_transaction took."""
     client.begin_transaction()
     for index in range(first, first + RECORDS):
         produce(client, topic, index)

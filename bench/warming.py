@@ -1,10 +1,9 @@
 """Makes every target work for a while before anything is measured.
 
-A fresh JVM spends a long time compiling, and does so for each new kind of work. After 15 s, Kafka commits the
-transactions of eight producers half as fast as after 40 s, and hardly faster later on. Its first 50 MB of large
-requests then take twice the CPU of the fourth 50 MB. Lacuna and `bare` reach their full speed within 5 s. So a JVM is
-warmed up for longer, and in a quick run, whose sections have short warm-ups, with more kinds of work. Otherwise, the
-ratios would flatter Lacuna.
+A new JVM spends a long time compiling, for each kind of work anew. After 15 s, Kafka commits the transactions of eight
+producers half as fast as after 40 s, and later hardly faster still. Its first 50 MB of large requests take twice the
+CPU of the fourth 50 MB. Lacuna and `bare` reach full speed within 5 s. A JVM is therefore warmed up for longer and, in
+a quick run, whose sections have short warm-ups, with more kinds of work. Otherwise, the ratios would flatter Lacuna.
 """
 
 from bench.clients import TINY, fill
@@ -20,7 +19,7 @@ READS = 3
 
 
 def warm(bench: Bench) -> None:
-    """Lets targets commit transactions, and slow-warming targets also take other records. Reads all several times."""
+    """Warms up all targets with transactions and, if they are slow to warm up, other records. Reads all of these."""
     for target in bench.targets:
         topic = bench.topics(target).create("warming")
         if target.warms_slowly:

@@ -1,12 +1,12 @@
-"""The reads that a zone's agents make from S3 for consumers, alone and together: GETs per GiB of the topic.
+"""The GETs with which the agents of a zone serve its consumers, alone and together, per GiB of the topic.
 
-One agent in another zone writes everything, so that each object has slices of all partitions. Then only the agents of
-the zone run, with cold caches, and ten consumers read everything at the same time.
+An agent in another zone writes everything, so each object has slices of all partitions. Then only the zone's agents
+run, with cold caches, while ten consumers each read everything.
 
-- librdkafka asks the agent that leads a partition: each agent reads the slices of its partitions.
-- Each consumer asks one agent, regardless of the leaders (bench/fetches.py), for one partition after another: each
+- librdkafka asks the agent that leads a partition, so each agent reads the slices of its own partitions.
+- Each consumer reads one partition after another from a single agent, regardless of leaders (bench/fetches.py), so each
   agent reads everything.
-- The first work again, with an agent that is killed once a hundredth has been read.
+- As in the first case, but an agent is killed once a hundredth has been read.
 """
 
 import time
@@ -38,10 +38,7 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The MiB to write, the number of partitions, the MiB written at a time, and the numbers of agents to try.
-
-    One of `killed_of` agents is killed.
-    """
+    """The MiB to write, in total and at once, and the numbers of partitions and agents. One of `killed_of` dies."""
 
     mebibytes: int
     partitions: int
@@ -58,7 +55,7 @@ AMOUNTS = {
 
 
 class ZoneAgents(LacunaGrpc):
-    """A writer in one zone, and then, after `to_readers`, agents of another zone instead."""
+    """A writer in one zone until `to_readers`, and then agents in another zone."""
 
     def __init__(self, agents: int, sharing: str, store: str) -> None:
         options = ["--zone=writers", "--create-bucket", "--set", "merge.interval.ms=1h"]
@@ -67,7 +64,6 @@ class ZoneAgents(LacunaGrpc):
         self._sharing = sharing
 
     def to_readers(self) -> None:
-        """Ends the writer, and starts the agents of the zone."""
         for process in self._processes[:-1]:
             process.stop()
         control = self._processes[-1]
@@ -80,20 +76,18 @@ class ZoneAgents(LacunaGrpc):
         self._listen = self._listens[0]
 
     def kill(self, number: int) -> None:
-        """Kills an agent, as if its machine had failed."""
         self._processes.pop(number).kill()
 
 
 @dataclass(slots=True)
 class Reading:
-    """The progress of one consumer: its number of records, and the longest pause between two records."""
+    """A consumer's progress: its number of records, and the longest pause between two of them."""
 
     records: int = 0
     longest_pause: float = 0.0
     _last: float = field(default=0.0)
 
     def took(self, count: int) -> None:
-        """Notes that records have arrived."""
         now = time.perf_counter()
         if self.records:
             self.longest_pause = max(self.longest_pause, now - self._last)
@@ -102,7 +96,7 @@ class Reading:
 
 
 def zone(bench: Bench) -> Iterator[Row]:
-    """Yields a row for each work and number of agents, with reads alone and together."""
+    """Yields a row for each kind of work and number of agents, with reads alone and together."""
     amount = AMOUNTS[bench.size.name]
     use_credentials()
     for agents in amount.agents:
@@ -139,7 +133,7 @@ def _measure(
 
 
 def _write(client: Any, topic: str, amount: Amount) -> None:
-    """Writes the records to all partitions in turn, `at_once` MiB of them at a time."""
+    """Writes records to all partitions in turn, `at_once` MiB at a time."""
     deliveries = Deliveries()
     total = amount.mebibytes * 1024
     for index in range(total):
@@ -166,7 +160,7 @@ def _in_threads(
 
 
 def _kill_an_agent(server: ZoneAgents, topic: str, amount: Amount) -> list[Reading]:
-    """Kills the last agent once a hundredth of everything has been read, while most is still unread."""
+    """Kills the last agent once a hundredth of everything has been read, and so most is still unread."""
     few = CONSUMERS * amount.mebibytes * 1024 // 100
 
     def kill(readings: list[Reading]) -> None:
@@ -221,7 +215,7 @@ def _read_with_librdkafka(bootstrap: str, topic: str, amount: Amount, reading: R
 
 
 def _read_partition(server: ZoneAgents, topic: str, amount: Amount) -> list[Reading]:
-    """Each consumer reads all partitions one after another, from its own agent."""
+    """Makes each consumer read one partition after another from its own agent."""
 
     def work(number: int, reading: Reading) -> None:
         bootstrap = server.bootstraps[number % len(server.bootstraps)]

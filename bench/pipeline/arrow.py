@@ -1,10 +1,11 @@
 """Compares `lacuna.read` with other ways to read a topic in Python: `python -m bench.pipeline.arrow`.
 
-Everything runs on one core: the reader and, if there is one, the server. A log has 1 GiB of records of 1 KiB (`--mib`
-for less), some of them aborted. The other ways are a loop over confluent_kafka's `poll`, with Lacuna and with Apache
-Kafka, which makes the same Arrow batches; Spark's Kafka source, which counts the records and their bytes; and pyarrow,
-which reads the same rows from a Parquet file with the same codec. A figure is the minimum CPU time over several rounds,
-for reader and server together, because other work on the machine makes wall times longer.
+The log has 1 GiB of 1 KiB records (`--mib` for less), some of them aborted. The other ways are a loop over
+confluent_kafka's `poll`, on Lacuna and on Apache Kafka, which makes the same Arrow batches; Spark's Kafka source, which
+counts the records and their bytes; and pyarrow, which reads the same rows from a Parquet file with the same codec.
+
+Everything runs on one core, including the server, if there is one. A figure is the minimum CPU time of reader and
+server over several rounds, since other work on the machine lengthens wall times.
 """
 
 import argparse
@@ -42,14 +43,13 @@ TYPES = (pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.binary())
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to read a log: `read` returns the number of records. `pids` and their child processes take part."""
+    """A way to read a log: `read` returns the number of records. The processes `pids` and their children take part."""
 
     name: str
     read: Callable[[], int]
     pids: tuple[int, ...] = ()
 
     def cpu(self) -> float:
-        """The CPU time used so far by all processes that take part."""
         return time.process_time() + cpu_seconds(process_tree(self.pids) if self.pids else ())
 
 
@@ -110,7 +110,7 @@ def _ways(
 
 
 def _compare(ways: list[Way], log: Log, given: argparse.Namespace) -> None:
-    """Prints a line for each way: its minimum CPU and wall times after a discarded first round, and its ratio."""
+    """Discards a first round, and prints each way's minimum CPU and wall times and its ratio."""
     codec, share = log
     print(f"\n{given.mib} MiB, {codec}, {share} % aborted", flush=True)
     first: tuple[int, float] | None = None
@@ -131,12 +131,10 @@ def _compare(ways: list[Way], log: Log, given: argparse.Namespace) -> None:
 
 
 def read(topic: str, data: str) -> int:
-    """Reads a topic with `lacuna.read`, and returns the number of its records."""
     return sum(batch.num_rows for batch in lacuna.read(topic, data=data))
 
 
 def write_parquet(topic: str, data: str, folder: Path, codec: str) -> Path:
-    """Writes the rows of a topic to a Parquet file."""
     reader = lacuna.read(topic, data=data)
     file = folder / f"{topic}.parquet"
     with pq.ParquetWriter(
@@ -148,12 +146,11 @@ def write_parquet(topic: str, data: str, folder: Path, codec: str) -> Path:
 
 
 def read_parquet(file: Path) -> int:
-    """Reads a Parquet file in batches."""
     return sum(batch.num_rows for batch in pq.ParquetFile(file).iter_batches(use_threads=False))
 
 
 def loop(server: Target, topic: str) -> int:
-    """Reads a topic with a loop of `poll`, makes Arrow batches of 10,000 records, and returns the number of records."""
+    """Polls a topic's records into Arrow batches of 10,000, and returns the number of records."""
     consumer = Consumer(
         {
             **server.client,
@@ -183,7 +180,6 @@ def loop(server: Target, topic: str) -> int:
 
 
 def _batch(rows: Iterable[tuple[object, ...]]) -> pa.RecordBatch:
-    """Rows as an Arrow batch."""
     columns = zip(*rows, strict=True)
     arrays = [pa.array(each, type_) for each, type_ in zip(columns, TYPES, strict=True)]
     return pa.RecordBatch.from_arrays(

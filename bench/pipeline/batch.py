@@ -1,9 +1,9 @@
-"""Reads the committed records of a topic as a batch: counts them, and sums up the lengths of their values.
+"""Reads a topic's committed records as a batch, counting them and adding up the lengths of their values.
 
-One topic is clean, written by one producer with the usual settings. The other topics have transactions of 100 records
-over 4 partitions, of which a share is aborted, as in bench/aborts.py. Rates count only committed values. The first two
-runs are discarded, and the page cache is warm. Lacuna has already merged the small extents, which happens a minute
-after writing.
+One topic was written by one producer with the usual settings, without transactions. The others contain transactions of
+100 records over 4 partitions, with a share of them aborted, as in bench/aborts.py. Rates count only committed values.
+The first two runs are discarded, and the page cache is warm. Lacuna has already merged the small extents, as it does a
+minute after writing.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,12 +28,11 @@ CLEAN = f"batch read, {CODEC}"
 
 
 def work_of(share: int) -> str:
-    """The name of the row for this share of aborted transactions, in percent."""
     return f"batch read, {share} % aborted, {CODEC}" if share else CLEAN
 
 
 def batch(pipeline: PipelineBench) -> Iterator[Row]:
-    """Yields a row per share of aborted transactions and target."""
+    """Yields a row for each target and share of aborted transactions."""
 
     def clean(target: Target, topic: str) -> tuple[int, float]:
         return pipeline.size.records, fill(target, topic, pipeline.size.records, CODEC)
@@ -84,7 +83,7 @@ def _share(
 
 
 def read(pipeline: PipelineBench, target: Target, topic: str) -> tuple[int, int]:
-    """Reads a topic with Spark; returns the number of its records and the bytes of their values."""
+    """Reads a topic with Spark. Returns the number of its records and the bytes of their values."""
     frame = pipeline.spark.source(pipeline.spark.session.read, target, topic)
     row = frame.agg(functions.count("*"), functions.sum(functions.length("value"))).first()
     if row is None:

@@ -1,8 +1,7 @@
 """Compaction of lz4 batches to lz4 batches, in MB of stored bytes read per second and core.
 
-The input consists of transactions of 100 records over 4 partitions, either all committed or half of them aborted.
-Aborted bytes are neither read nor counted. Every run has its own topic. "values" counts the bytes of the values that
-the producer wrote.
+The input is transactions of 100 records over 4 partitions, with none or half of them aborted. Aborted bytes are neither
+read nor counted. Every run has its own topic. "values" counts the bytes of the values as produced.
 """
 
 from collections.abc import Iterator
@@ -31,12 +30,11 @@ BYTES_OUT = Figure("bytes out/in", Better.LESS)
 
 
 def work_of(share: int) -> str:
-    """The name of the row for this share of aborted transactions, in percent."""
     return f"compaction, {share} % aborted, {CODEC}"
 
 
 def compaction(pipeline: PipelineBench) -> Iterator[Row]:
-    """Yields a row per share of aborted transactions."""
+    """Yields a row for each share of aborted transactions."""
     for share in SHARES:
 
         def run(target: Target, measured: Measured, share: int = share) -> None:

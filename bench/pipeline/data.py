@@ -1,4 +1,4 @@
-"""Fills topics using the usual producer settings, and determines the size of the producer's batches."""
+"""Fills topics with the usual producer settings, and measures the size of the producer's batches."""
 
 import json
 import time
@@ -21,7 +21,7 @@ _SETTLES_WITHIN = 300.0
 
 
 class _Batches:
-    """Counts the batches in librdkafka's statistics, using each statistics window once."""
+    """Counts batches in librdkafka's statistics, using each window of them once."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
@@ -35,7 +35,7 @@ class _Batches:
 
 
 def fill(target: Target, topic: str, count: int, codec: str) -> float:
-    """Writes `count` records, all acknowledged; returns the average number of records per batch. Raises BenchError."""
+    """Writes `count` records, and returns the average number of records per batch. Raises BenchError."""
     batches = _Batches(topic)
     settings = {"compression.type": codec, "statistics.interval.ms": _STATISTICS_MS}
     client = Producer(
@@ -47,7 +47,7 @@ def fill(target: Target, topic: str, count: int, codec: str) -> float:
 
 
 def settle(target: Lacuna, topic: str) -> None:
-    """Waits until the topic's small extents are merged and nothing changes any more. Raises BenchError."""
+    """Waits until the topic's small extents have been merged and nothing changes any more. Raises BenchError."""
     began = changed = time.monotonic()
     extents: list[int] = []
     with JobClient(find_cluster(data=str(target.data)).require_control()) as control:

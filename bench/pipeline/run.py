@@ -1,7 +1,7 @@
 """Compares the pipeline with Spark's own Kafka source: `python -m bench.pipeline.run`, or `make bench-pipeline`.
 
-Lacuna and Apache Kafka hold the same records, and the same Spark session reads them from each in turn, as
-bench/rounds.py describes. Prints a table per section and the goals that are met; writes all runs as JSON.
+Lacuna and Apache Kafka contain the same records, and the same Spark session reads them from each in turn (see
+bench/rounds.py). Prints a table per section and the goals that are met, and writes all runs as JSON.
 """
 
 import argparse
@@ -98,7 +98,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def start(stack: ExitStack, labels: list[str]) -> Iterator[Target]:
-    """Starts the targets. If Kafka, or Spark's source for it, is missing, reports this and continues without it."""
+    """Starts the targets. If Kafka or Spark's source for it is missing, says so and continues without it."""
     for label in labels:
         try:
             if label == KAFKA:
@@ -113,7 +113,7 @@ def _compares(section: str) -> bool:
 
 
 def _rows(name: str, pipeline: PipelineBench) -> Iterator[Row]:
-    """The rows of a section. Raises BenchError, even for errors in Spark or in the pipeline."""
+    """Yields a section's rows. Raises BenchError even for errors in Spark or in the pipeline."""
     section, _ = SECTIONS[name]
     try:
         with job_errors():

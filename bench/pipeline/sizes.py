@@ -1,5 +1,3 @@
-"""The amount of work in the sections of bench/pipeline."""
-
 from dataclasses import dataclass, replace
 
 from bench import rounds
@@ -11,10 +9,9 @@ from bench.rounds import Bench
 class Size:
     """How much work a run does.
 
-    `transactions` has the number of transactions, of 100 records, by the share of them to abort. `rounds` is the number
-    of repetitions of each run. If `settles`, logs are read only after Lacuna has merged their small extents. The first
-    `warm_up_reads` of a log are discarded, because the JVM compiles code that is used often enough: the source's after
-    the first read, the query's in any case.
+    `transactions` maps the share to abort to the number of transactions, of 100 records each. `rounds` is the number of
+    repetitions. If `settles`, Lacuna merges small extents before logs are read. The first `warm_up_reads` of a log are
+    discarded, because the JVM compiles code only after it has run often.
     """
 
     rounds: rounds.Size
@@ -62,7 +59,7 @@ SIZES = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
 
 @dataclass(frozen=True, slots=True)
 class PipelineBench:
-    """The input of a section: the bench with its targets, the Spark session, and the size of the work."""
+    """What a section needs: the bench with its targets, the Spark session, and the amount of work."""
 
     bench: Bench
     spark: Spark

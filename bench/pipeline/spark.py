@@ -1,4 +1,4 @@
-"""A Spark session for both sources (Lacuna's, and Spark's own for Apache Kafka), and a session for the commands.
+"""Spark sessions, either to compare Lacuna's source with Spark's own for Apache Kafka, or for Lacuna's commands.
 
 The sources share the JVM, its two cores, and the Python workers; only `format` differs.
 """
@@ -24,13 +24,13 @@ POM = Path(__file__).with_name("pom.xml")
 
 
 class Source(Protocol):
-    """The interface of `spark.read` and `spark.readStream`."""
+    """What `spark.read` and `spark.readStream` have in common."""
 
     def format(self, source: str) -> Any: ...
 
 
 def versions() -> dict[str, str]:
-    """The versions of Spark and of its Kafka source, with that of the source's Kafka clients."""
+    """Returns the versions of Spark, of its Kafka source, and of that source's Kafka clients."""
     import pyspark
 
     named = dict(re.findall(r"<(\w+)\.version>(.+?)</", POM.read_text()))
@@ -41,7 +41,7 @@ def versions() -> dict[str, str]:
 
 
 def jars() -> Path:
-    """The folder with the jars of Spark's Kafka source, which are fetched if missing. Raises KafkaMissing."""
+    """Returns the folder with the jars of Spark's Kafka source, and downloads them if missing. Raises KafkaMissing."""
     named = re.search(r"<source\.version>(.+?)</", POM.read_text())
     if named is None:
         raise BenchError(f"{POM} names no source.version")
@@ -56,7 +56,7 @@ class Spark:
     pid: int
 
     def source(self, source: Source, target: Target, topic: str, **options: Any) -> DataFrame:
-        """The committed records of a topic, as a data frame. `source` is session.read or session.readStream."""
+        """Returns a topic's committed records. `source` is session.read or session.readStream."""
         if isinstance(target, Lacuna):
             reader = source.format("lacuna").option("data", str(target.data))
         else:
@@ -68,10 +68,10 @@ class Spark:
 
 @contextmanager
 def open_spark(*, compares: bool, with_kafka: bool) -> Iterator[Spark]:
-    """Opens a session on local[2] in a new JVM for the block. Raises KafkaMissing.
+    """Runs a session on local[2] in a new JVM during the block. Raises KafkaMissing.
 
-    With `compares`, the JVM has Spark's own settings, which its Kafka source needs to warm up because it is Java code.
-    Otherwise, it has the settings of Lacuna's commands. `with_kafka` adds the jars of Spark's Kafka source.
+    With `compares`, the JVM has Spark's own settings, which let the Java code of its Kafka source warm up. Otherwise,
+    it has the settings of Lacuna's commands. `with_kafka` adds the jars of Spark's Kafka source.
     """
     settings = {"spark.driver.memory": HEAP, "spark.sql.shuffle.partitions": str(CORES)}
     if compares:

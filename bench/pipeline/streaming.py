@@ -1,6 +1,6 @@
-"""Streaming latency at 1,000 records a second and a trigger per second, from produce() to arrival in foreachBatch.
+"""Streaming latency, from produce() to foreachBatch, at 1,000 records per second and one trigger per second.
 
-Latency is given in trigger intervals. A row has arrived when the Python driver has the rows of the row's batch. The
+Latency is given in trigger intervals. A row counts as arrived when the Python driver has the rows of its batch. The
 first seconds, which include the query's start, are discarded.
 """
 
@@ -31,7 +31,6 @@ CPU_PERCENT = Figure("% of a core, all together", Better.LESS)
 
 
 def streaming(pipeline: PipelineBench) -> Iterator[Row]:
-    """Measures the streaming latency on each target in turn, and yields a row for each."""
     with pipeline.bench.topic_each("streaming") as topics:
 
         def run(target: Target, measured: Measured) -> None:
@@ -41,7 +40,7 @@ def streaming(pipeline: PipelineBench) -> Iterator[Row]:
 
 
 class Arrivals:
-    """Receives batches; `seconds` has (time of sending, latency) of each row, by this process's clock."""
+    """Receives batches. `seconds` contains the (send time, latency) of each row, by this process's clock."""
 
     def __init__(self) -> None:
         self.seconds: list[tuple[float, float]] = []
@@ -56,7 +55,7 @@ class Arrivals:
             self._change.notify_all()
 
     def wait(self, count: int) -> None:
-        """Waits until `count` rows have arrived. Raises BenchError if no more come, or if there are too many."""
+        """Waits until `count` rows have arrived. Raises BenchError if they stop arriving, or if there are too many."""
         with self._change:
             while len(self.seconds) < count:
                 before = len(self.seconds)

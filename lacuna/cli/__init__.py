@@ -4,7 +4,7 @@ import gc
 
 
 def main() -> None:
-    """Entry point of the `lacuna` command. Ctrl-C ends it without a traceback, even during its imports."""
+    """Runs the `lacuna` command. Ctrl-C ends it without a traceback, even while modules are being imported."""
     # Imported modules are never garbage. With Python's default threshold, the collector takes an eighth of the import
     # time.
     gc.set_threshold(50_000)

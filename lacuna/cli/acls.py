@@ -1,4 +1,4 @@
-"""`lacuna acls`: list, add, remove. The options have the same names as in Kafka's kafka-acls.sh."""
+"""`lacuna acls`: list, add, remove. The options are named as in Kafka's kafka-acls.sh."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -47,8 +47,6 @@ _Resource = tuple[ResourceType, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """The options that name resources."""
-
     topic: Annotated[Names, option(help="Name of a topic, or * for all topics.")] = None
     group: Annotated[Names, option(help="ID of a group, or * for all groups.")] = None
     transactional_id: Annotated[Names, option(help="A transactional id, or * for all.")] = None
@@ -66,8 +64,6 @@ class Resources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The options of `add` and `remove`."""
-
     allow_principal: Annotated[
         Names,
         option(help="Principal to allow, such as User:alice; User:* for every principal."),
@@ -121,7 +117,7 @@ class Change:
                 yield resource, operation
 
     def required_resources(self, problem: str) -> list[_Resource]:
-        """Return the named resources. Raises UserError with `problem` if none is named."""
+        """Return the resources that the options name. Raises UserError with `problem` if there are none."""
         return self.resources.named() or fail(
             f"{problem}: name one with --topic, --group, --transactional-id or --cluster"
         )
@@ -138,7 +134,7 @@ async def list_acls(
     pattern: Pattern = "any",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Lists the ACLs on all resources, or on the named ones."""
+    """Lists the ACLs on the named resources, or on all resources."""
     asked: Sequence[tuple[ResourceType, str | None]] = resources.named()
     whom: list[str | None] = [_principal(each) for each in principal or ()]
     wanted = [
@@ -248,7 +244,7 @@ def _principal(text: str) -> str:
 
 
 def _operation(text: str) -> Operation:
-    """Return the operation. The text may be AlterConfigs, alter-configs or ALTER_CONFIGS."""
+    """Parse an operation, which may be spelled AlterConfigs, alter-configs or ALTER_CONFIGS."""
     operations = {_plain(each.name): each for each in Operation if each >= Operation.ALL}
     operation = operations.get(_plain(text))
     if operation is None:

@@ -1,4 +1,4 @@
-"""`lacuna agent`: one agent, or several workers behind its port, until Ctrl-C."""
+"""`lacuna agent`: runs one agent, or several workers behind its port, until Ctrl-C."""
 
 import random
 from dataclasses import dataclass
@@ -28,8 +28,6 @@ from lacuna.operating.stores import claim, open_when_there
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The options of `lacuna agent`."""
-
     settings: Annotated[
         Configuration,
         takes(
@@ -60,7 +58,7 @@ def agent(given: Given) -> None:
     log_to_stderr(given.verbose, given.settings.make(places.LogLines).format)
     control = given.settings.make(places.ControlAddress).control
     if not control:
-        fail("an agent needs a control plane: name its address with --control HOST:PORT")
+        fail("an agent needs a control plane: specify its address with --control HOST:PORT")
     url = _store_url(given.settings)
     options = AgentOptions(url=url, configuration=given.settings, verbose=given.verbose)
     options.parts()
@@ -76,12 +74,11 @@ def agent(given: Given) -> None:
 
 
 def _store_url(settings: Configuration) -> str:
-    """Return the URL of the store that the options name, with its keys. Raises UserError."""
     named = named_store(settings)
     objects = settings.make(places.ObjectsFolder).objects
     if bool(named) == bool(objects):
         problem = "more than one place" if named else "no place"
-        fail(f"{problem} for the records was named: use one of --bucket, --objects and --store")
+        fail(f"{problem} for the records was specified: use one of --bucket, --objects and --store")
     return with_given_keys(settings, named or folder_url(Path(objects)))
 
 

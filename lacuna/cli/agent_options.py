@@ -1,4 +1,4 @@
-"""Turns the settings of a process into settings for an agent's parts, and into arguments for its workers."""
+"""Converts a process's settings into an agent's settings, and into command-line arguments for its workers."""
 
 import os
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class AgentOptions:
 
     @property
     def health(self) -> str:
-        """HOST:PORT at which health checks are served, or ""."""
+        """The address HOST:PORT of the health checks, or ""."""
         return self.configuration.make(Health).health
 
     @property
@@ -56,16 +56,13 @@ class AgentOptions:
         return self.configuration.make(BucketCreation).create_bucket
 
     def listeners(self) -> tuple[Listener, ...]:
-        """Return the listeners of the agent. Raises UserError."""
+        """Parse the agent's listeners. Raises UserError."""
         protocols = str(self.configuration.chosen["listener.security.protocol.map"].value)
         given = self.configuration.make(Listeners)
         return parse_listeners(given.listen, given.advertise or None, protocols)
 
     def agents(self, bootstrap: str) -> Agents:
-        """Return the addresses of agents that run with these options, and the security of their first listener.
-
-        Raises UserError.
-        """
+        """Return the addresses of agents with these options, and the first listener's security. Raises UserError."""
         protocol = self.listeners()[0].protocol
         context = None
         if protocol.has_tls:
@@ -77,7 +74,7 @@ class AgentOptions:
         return open_checked(self.url, create_bucket=self.creates_bucket)
 
     def parts(self) -> AgentParts:
-        """Return the settings of the agent's parts. Raises UserError for options that cannot be combined."""
+        """Return the settings of the agent's parts. Raises UserError if options conflict."""
         if self.health and not parse_address(self.health)[1]:
             raise UserError("health checks need a fixed port, not 0: choose one with --health")
         make = self.configuration.make
@@ -90,7 +87,7 @@ class AgentOptions:
         )
 
     def arguments(self) -> list[str]:
-        """Return these options, except --listen and --control, as arguments for `lacuna agent`."""
+        """Return these options as arguments for `lacuna agent`, without --listen and --control."""
         advertise = self.configuration.make(Listeners).advertise
         return [
             f"--store={self.url}",
@@ -101,40 +98,37 @@ class AgentOptions:
 
 
 def named_store(configuration: Configuration) -> str:
-    """Return the URL of the store that --bucket or --store names, or "" if neither does.
-
-    Raises UserError for options that contradict each other.
-    """
+    """Return the store's URL from --bucket or --store, or "" without either. Raises UserError if options conflict."""
     store, s3 = configuration.make(StoreUrl).store, configuration.make(Bucket)
     if store and s3.bucket:
-        fail("--bucket and --store both name a place for the records: leave one of them out")
+        fail("--bucket and --store both specify where to keep the records: use only one of them")
     if s3.endpoint and not s3.bucket:
         fail(
-            "--endpoint needs --bucket: name the bucket; with --store, write ?endpoint=… into its URL"
+            "--endpoint needs --bucket: specify the bucket; with --store, add ?endpoint=… to its URL"
         )
     if (s3.sse or s3.sse_kms_key_id) and not s3.bucket:
         option = "--s3-sse" if s3.sse else "--s3-sse-kms-key-id"
-        fail(f"{option} needs --bucket: name the bucket; with --store, write ?sse=… into its URL")
+        fail(f"{option} needs --bucket: specify the bucket; with --store, add ?sse=… to its URL")
     return s3.url() if s3.bucket else store
 
 
 def shared_journal(configuration: Configuration, url: str) -> SharedJournalOptions | None:
-    """Return the journal that --journal names, for a cluster with the store at `url`; None without --journal."""
+    """Return the journal from --journal for the cluster with the store at `url`, or None without --journal."""
     journal = configuration.make(JournalPlace).journal
     lease = configuration.make(LeaderLease).lease_ms / 1000
     return SharedJournalOptions(journal, url, lease) if journal else None
 
 
 def with_given_keys(configuration: Configuration, url: str) -> str:
-    """Return the URL of a store with the keys that --encryption-keys or --encryption-key-command name.
+    """Add the keys from --encryption-keys or --encryption-key-command to a store's URL.
 
-    Puts the command into the environment, where stores look for it. Keys named in the URL take precedence over
-    variables and the config file. Raises UserError, StoreMisconfiguredError.
+    The command goes into the environment, where stores look for it. Keys already in the URL take precedence. Raises
+    UserError, StoreMisconfiguredError.
     """
     given = configuration.make(Encryption)
     if given.keys and given.command:
         fail(
-            "--encryption-keys and --encryption-key-command both name the keys: leave one of them out"
+            "--encryption-keys and --encryption-key-command both specify the keys: use only one of them"
         )
     if given.command:
         os.environ[COMMAND_VARIABLE] = given.command

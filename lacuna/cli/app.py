@@ -1,4 +1,4 @@
-"""The root command: the list of commands, and one line for each error that a user can correct."""
+"""The root command, which lists the others and prints one line for each error that the user can correct."""
 
 import importlib.metadata
 import sys
@@ -13,9 +13,9 @@ from lacuna.cli.entries import CONTEXT, ENTRIES, LazyGroup
 
 
 def _vocabulary() -> Vocabulary:
-    """Return the keys and variables of all commands.
+    """Import the keys and variables of all commands.
 
-    The module takes half a second to import, so it is imported only for a name that is not the command's own.
+    This takes half a second, so it happens only for a name that the current command does not know.
     """
     from lacuna.cli import tables
 

@@ -1,13 +1,13 @@
-"""Makes commands from functions: the annotation of each parameter describes it on the command line.
+"""Builds commands from functions, whose parameter annotations describe the command line.
 
 A parameter is one of these:
 
 - `Annotated[TYPE, option(…)]` or `argument(…)`: one option or argument.
-- A dataclass: one option or argument for each field. Fields are described in the same way, and the function receives an
-  instance.
-- `Annotated[Configuration, takes(…)]`: options for the rows of settings classes. The function receives their values.
+- A dataclass: one option or argument per field, annotated in the same way. The function receives an instance.
+- `Annotated[Configuration, takes(…)]`: an option for each row of some settings classes. The function receives their
+  values.
 
-This is a thin layer over click. typer does the same, but it brings pydantic: seven packages instead of one.
+This is a thin layer over click. typer does the same, but depends on pydantic: seven packages instead of one.
 """
 
 import inspect
@@ -46,8 +46,6 @@ SETTINGS: Final = "Settings"
 
 
 class Settings(TypedDict, total=False):
-    """The attributes of an option or an argument."""
-
     help: str
     min: float
     max: float
@@ -65,7 +63,7 @@ class Settings(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of settings that a command takes, by key. Rows in `quiet` have no option: only `--set` sets them."""
+    """The settings rows of a command, by key. The keys in `quiet` have no options and can only be set with `--set`."""
 
     rows: Mapping[str, Setting]
     quiet: frozenset[str]
@@ -73,41 +71,39 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """The description of a parameter, from its annotation."""
-
     names: tuple[str, ...]
     settings: Settings
     is_argument: bool
 
 
 def option(*names: str, **settings: Unpack[Settings]) -> Described:
-    """Describes an option, for use in `Annotated`. Without `names` it is named after the parameter."""
+    """Describes an option in `Annotated`. Without `names`, the option is named after the parameter."""
     return Described(names, settings, is_argument=False)
 
 
 def argument(**settings: Unpack[Settings]) -> Described:
-    """Describes an argument, for use in `Annotated`. It is named after the parameter."""
+    """Describes an argument in `Annotated`. The argument is named after the parameter."""
     return Described((), settings, is_argument=True)
 
 
 def takes(*kinds: type[Any], quiet: tuple[type[Any], ...] = ()) -> Rows:
-    """Describes the settings of a command, for use in `Annotated`: the rows of settings classes.
+    """Describes, in `Annotated`, the settings classes whose rows are options of a command.
 
-    The rows of `quiet` classes have no options in this command.
+    The rows of `quiet` classes have no options and can only be set with `--set`.
     """
     rows = {row.key: row for kind in (*kinds, *quiet) for row in settings_of(kind).values()}
     return Rows(rows, frozenset(row.key for kind in quiet for row in settings_of(kind).values()))
 
 
 class Option(click.Option):
-    """An option that help pages show under the heading `panel`."""
+    """An option that the help page lists under the heading `panel`."""
 
     def __init__(self, names: list[str], panel: str = "Options", **attributes: Any) -> None:
         super().__init__(names, **attributes)
         self.panel = panel
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
-        """The source of the wrong value."""
+        """Name the source of an invalid value: the config file's key or, as in click, the option."""
         source = ctx.get_parameter_source(self.name or "") if ctx is not None else None
         if ctx is not None and source is ParameterSource.DEFAULT_MAP:
             return f"{key_of(self, ctx)!r} in the config file"
@@ -115,7 +111,7 @@ class Option(click.Option):
 
 
 class RowOption(Option):
-    """The option for a row of settings. If it is not typed, `configure` takes the value from another source."""
+    """The option for a settings row. If it is not typed, `configure` takes the value from another source."""
 
     def __init__(self, row: Setting) -> None:
         names = [row.option, row.short] if row.short else [row.option]
@@ -133,7 +129,7 @@ class RowOption(Option):
         self.row = row
 
     def get_help_extra(self, ctx: click.Context) -> click.types.OptionHelpExtra:  # noqa: ARG002 - click's
-        """The row's environment variable, default and bounds, for the help page."""
+        """Return the row's environment variable, default and bounds."""
         row = self.row
         extra: click.types.OptionHelpExtra = {"envvars": (row.variable,)}
         if not self.is_flag and row.default != "":
@@ -144,7 +140,7 @@ class RowOption(Option):
 
 
 class Argument(click.Argument):
-    """An argument with a line of help, which click's arguments lack."""
+    """An argument with a help text, which click's arguments lack."""
 
     panel = "Arguments"
 
@@ -154,7 +150,7 @@ class Argument(click.Argument):
 
 
 class _Explained(click.Command):
-    """A command or a group with Lacuna's help page. `rows` are its settings."""
+    """A command or group with Lacuna's help page and the settings `rows`."""
 
     rows: Mapping[str, Setting] = _NO_ROWS
 
@@ -168,7 +164,7 @@ class Command(_Explained):
     """A command whose options may take values from the config file."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the command line, and take missing values from the config file. Warns about unknown variables."""
+        """Fill in missing values from the config file, and warn about unknown environment variables."""
         use_file(ctx)
         if not ctx.resilient_parsing:
             for line in check_variables(ctx, os.environ):
@@ -177,17 +173,14 @@ class Command(_Explained):
 
 
 class Group(_Explained, click.Group):
-    """A group of commands. Its `adds` makes a function one of them."""
+    """A group of commands, to which the decorator `adds` adds functions."""
 
     def __init__(self, name: str | None = None, **attributes: Any) -> None:
         is_command = attributes.get("invoke_without_command", False)
         super().__init__(name, no_args_is_help=not is_command, **attributes)
 
     def adds(self, name: str, *, shows: bool = False) -> Callable[[Function], Function]:
-        """Return a decorator that adds a function as the command `name`, and leaves the function unchanged.
-
-        `shows` has the same meaning as in `make_command`.
-        """
+        """Return a decorator that adds a function as the command `name`. See `make_command` for `shows`."""
 
         def add(function: Function) -> Function:
             self.add_command(make_command(name, function, shows=shows))
@@ -196,19 +189,18 @@ class Group(_Explained, click.Group):
         return add
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the command line as `Command` does. The root command has the option that names the config file."""
         use_file(ctx)
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
-        """Return the names of the commands, in the order in which they were added."""
+        """Return the commands' names in the order in which they were added."""
         return list(self.commands)
 
 
 def make_command(name: str, function: Callable[..., Any], *, shows: bool = False) -> Command:
-    """Makes a command that calls `function`. Its help is the function's docstring.
+    """Makes a command that calls `function`, with the function's docstring as its help.
 
-    A command that `shows` tables has options for the output format; `lacuna.cli.console` reads them.
+    With `shows`, the command prints tables and has options for their format, which `lacuna.cli.console` reads.
     """
     inputs = [*_inputs(function)]
     parameters = [parameter for each in inputs for parameter in each.parameters]
@@ -227,7 +219,7 @@ def make_command(name: str, function: Callable[..., Any], *, shows: bool = False
 
 @contextmanager
 def _tables_printed() -> Iterator[None]:
-    """Print a command's tables as JSON when the command ends without an error, if the user chose JSON."""
+    """If the user chose JSON, print the tables once the command has ended without an error."""
     from lacuna.cli.console import print_collected
 
     try:
@@ -239,7 +231,7 @@ def _tables_printed() -> Iterator[None]:
 
 
 def make_group(function: Callable[..., Any]) -> Group:
-    """Makes a group of commands. If no command is named, the group calls `function` as `make_command` describes."""
+    """Makes a group that calls `function` if the user names no command."""
     command = make_command("", function)
 
     def call(**values: Any) -> Any:
@@ -256,31 +248,31 @@ def make_group(function: Callable[..., Any]) -> Group:
 
 
 class _Integer(click.IntRange):
-    """click's IntRange, but its errors say "integer" instead of "integer range"."""
+    """An IntRange that calls itself "integer" in errors, not "integer range"."""
 
     name = "integer"
 
 
 class _Number(click.FloatRange):
-    """click's FloatRange, but its errors say "number" instead of "float range"."""
+    """A FloatRange that calls itself "number" in errors, not "float range"."""
 
     name = "number"
 
 
 class _Text(click.types.StringParamType):
-    """Text that must not be empty when typed. Empty text usually comes from an unset variable in a script."""
+    """Text that must not be empty if typed: empty text usually comes from an unset variable in a script."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         text = super().convert(value, param, ctx)
         if not text and ctx is not None and param is not None and _is_typed(ctx, param):
             can_be_left_out = isinstance(param, Option) and not param.required
-            message = "it is empty: write a value"
-            self.fail(message + ", or leave the option out" * can_be_left_out, param, ctx)
+            message = "it is empty: specify a value"
+            self.fail(message + ", or omit the option" * can_be_left_out, param, ctx)
         return text
 
 
 class _OfRow(_Text):
-    """A value that a row of settings allows: text, or a number that may have a unit."""
+    """A value for a settings row: text, or a number, possibly with a unit."""
 
     def __init__(self, row: Setting) -> None:
         self.row = row
@@ -306,7 +298,7 @@ _NUMBERS: Final[dict[Any, Any]] = {int: _Integer, float: _Number}
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """One parameter of a command's function: the options and arguments that it is made from, and how it is made."""
+    """A parameter of a command's function, with the options and arguments that supply its value."""
 
     name: str
     take: Callable[[click.Context, Mapping[str, Any]], Any]
@@ -430,14 +422,14 @@ def _make_parameter(name: str, kind: Any, described: Described, default: Any) ->
 
 
 def _flag(kind: Any, settings: Settings) -> dict[str, Any]:
-    """Return the arguments for `Option` that allow an option to be typed without a value."""
+    """Return the `Option` arguments for an option that may be typed without a value."""
     if "alone" in settings:
         return {"is_flag": False, "flag_value": settings["alone"]}
     return {"is_flag": True if kind is bool else None}
 
 
 def _read(name: str, hint: Any) -> tuple[Any, Described | Rows]:
-    """Return the parameter's type without None, and its description."""
+    """Return the parameter's type, without None, and its description."""
     if get_origin(hint) is not Annotated:
         raise TypeError(f"{name} is not described: annotate it with option() or argument()")
     kind, described = get_args(hint)

@@ -31,8 +31,6 @@ _REPORT = "Report"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The options of `lacuna compact`."""
-
     topic: Annotated[
         list[str] | None,
         option(
@@ -115,7 +113,7 @@ class Given:
     spark: SparkOptions
 
     def settings(self) -> CompactionSettings:
-        """Return the settings of the job. Raises UserError."""
+        """Return the job's settings. Raises UserError."""
         from lacuna.pipeline.compaction.settings import CompactionSettings, RewriteSettings
 
         return CompactionSettings(
@@ -163,7 +161,7 @@ def compact(given: Given) -> None:
 
 
 class _Report:
-    """The output of a compaction. Raises UserError for invalid options, before anything runs."""
+    """Where a compaction's results are printed. Raises UserError for invalid options before the job starts."""
 
     def __init__(self, given: Given) -> None:
         check_report_file("--json", given.json)
@@ -171,7 +169,7 @@ class _Report:
         self._pause = parse_duration(given.interval, "--interval")
 
     def show(self, job: Compaction, store: str, progress: Shown) -> bool:
-        """Runs or plans the job, and prints each result. Returns whether the last run compacted everything."""
+        """Run or plan the job, and print each result. Return whether the last run compacted everything."""
         from lacuna.cli.compaction import show_plan, show_report
         from lacuna.logstore.objects import kind_of
         from lacuna.logstore.objects.prices import Prices
@@ -203,7 +201,7 @@ def _codec(name: str | None) -> Codec | None:
 
 
 def _interrupt_on_sigterm() -> None:
-    """Makes SIGTERM end the command as cleanly as Ctrl-C does, so that it can run as a service."""
+    """Make SIGTERM end the command as cleanly as Ctrl-C does, so that it can run as a service."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -16,7 +16,7 @@ from lacuna.pipeline.compaction.report import CompactionReport, Size, Trouble, W
 
 
 def show_plan(plans: Sequence[RewritePlan], file: str | None) -> None:
-    """Prints the plan as a table, and writes it as JSON to `file` if one is given. "-" prints only the JSON."""
+    """Prints the plan as a table and, if `file` is given, writes it there as JSON. "-" prints only the JSON."""
     headings = (
         "topic", "partition", "from", "to", "extents", "read", "aborted", "expired", "tasks",
         "by key",
@@ -52,9 +52,9 @@ def _with_units(headings: Sequence[str], row: Sequence[Any]) -> list[Any]:
 
 
 def show_report(report: CompactionReport, prices: Prices | None, file: str | None) -> None:
-    """Prints a table for people or lines for scripts, and writes JSON to `file` if given. "-" prints only the JSON.
+    """Prints a table for people or lines for scripts and, if `file` is given, writes JSON there. "-" prints only JSON.
 
-    Without `prices`, the report has no costs.
+    Costs are included only if there are `prices`.
     """
     for trouble in report.failed:
         print_error(_named(trouble))
@@ -103,7 +103,7 @@ def _summary(report: CompactionReport, prices: Prices | None) -> Iterator[str]:
 
 
 def _between(work: Work) -> str:
-    """Says how many aborted bytes were read along with their neighbours, as happens on S3; "" if none."""
+    """Mention the aborted bytes that were read because they lie between others, as on S3; "" if there were none."""
     size = work.bytes_between
     return f" ({show_size(size)} of it aborted, between committed records)" if size else ""
 

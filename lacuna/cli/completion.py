@@ -1,4 +1,4 @@
-"""`lacuna completion`: prints the script that lets a shell complete commands and options."""
+"""`lacuna completion`: prints a shell's completion script."""
 
 from typing import Annotated
 

@@ -1,7 +1,7 @@
-"""The config file, which `lacuna --config FILE` or LACUNA_CONFIG names: settings, and the options of every command.
+"""The config file, set with `lacuna --config FILE` or LACUNA_CONFIG, which holds settings and options of any command.
 
-A key consists of the command and the option as they are typed, joined with dots: `groups.reset.to`. An option that
-several commands share has a key without a command, named after its variable: `bootstrap` for LACUNA_BOOTSTRAP.
+A key is the command and the option as typed, joined with dots: `groups.reset.to`. An option that several commands share
+has a single key, named after its variable: `bootstrap` for LACUNA_BOOTSTRAP.
 """
 
 import os
@@ -47,30 +47,27 @@ _INTERNAL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """The tables of a config file. TOML reads the dots in keys as tables."""
+    """A parsed config file. TOML turns the dots in keys into nested tables."""
 
     path: Path
     tables: dict[str, object]
 
     @property
     def values(self) -> Mapping[str, object]:
-        """The values by key; keys are joined with dots."""
+        """The file's values, by dotted key."""
         return dict(_flattened(self.tables))
 
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """The name of the current profile, or "", and the options of each profile, by key."""
+    """The current profile's name, or "", and each profile's options by key."""
 
     current: str
     options: Mapping[str, Mapping[str, str]]
 
 
 class Vocabulary(Protocol):
-    """What `lacuna.cli.tables` knows about all commands.
-
-    That module imports this one, so the root context has a function that loads it.
-    """
+    """The part of `lacuna.cli.tables` used here. That module imports this one, so the root context loads it."""
 
     @property
     def ROWS(self) -> Mapping[str, object]: ...  # noqa: N802 - a constant of that module
@@ -88,7 +85,7 @@ def profiles_path() -> Path:
 
 
 def read_profiles(path: Path) -> Profiles:
-    """Reads the file of profiles, which need not exist. Raises UserError if it cannot be read or is not TOML."""
+    """Reads the profiles file, which may be missing. Raises UserError if it is unreadable or not valid TOML."""
     if not path.exists():
         return Profiles("", {})
     values = read_file(path).tables
@@ -98,9 +95,9 @@ def read_profiles(path: Path) -> Profiles:
 
 
 def take_profile(context: click.Context, _parameter: click.Parameter, name: str | None) -> None:
-    """Takes the options of the profile that the root command's option names, or of the current one.
+    """Stores the options of the profile named with --profile, or of the current profile, for the command that follows.
 
-    Raises UserError if no profile has the given name.
+    Raises UserError if there is no such profile.
     """
     if context.resilient_parsing:
         return
@@ -114,16 +111,16 @@ def take_profile(context: click.Context, _parameter: click.Parameter, name: str 
 
 
 def check_profile(name: str, profiles: Profiles) -> None:
-    """Raises UserError if no profile has this name."""
+    """Raises UserError if there is no such profile."""
     if name not in profiles.options:
         hint = did_you_mean(name, profiles.options)
         raise UserError(
-            f"there is no profile {name}; {hint or '`lacuna profile list` shows the existing ones'}"
+            f"there is no profile {name}; {hint or '`lacuna profile list` lists the profiles'}"
         )
 
 
 def profile_of(context: click.Context, option: click.Option) -> str:
-    """Return the name of the profile that gives the value of a command's option, or "" if none does."""
+    """Return the name of the profile that supplied the option's value, or "" if none did."""
     if context.get_parameter_source(option.name or "") is not ParameterSource.DEFAULT_MAP:
         return ""
     file, key = file_of(context), key_of(option, context)
@@ -132,7 +129,7 @@ def profile_of(context: click.Context, option: click.Option) -> str:
 
 
 def take_file(context: click.Context, _parameter: click.Parameter, path: Path | None) -> None:
-    """For the called command, reads the config file that the root command's option names."""
+    """Reads the file named with --config, for the command that follows."""
     if path is not None:
         context.meta[_FILE] = read_file(path)
 
@@ -143,7 +140,7 @@ def file_of(context: click.Context) -> ConfigFile | None:
 
 
 def variable_of(option: click.Option, context: click.Context) -> str:
-    """Return the environment variable of a command's option, or "" if it has none."""
+    """Return the option's environment variable, or "" if it has none."""
     if option.envvar:
         return str(option.envvar)
     if not (option.allow_from_autoenv and context.auto_envvar_prefix):
@@ -152,7 +149,7 @@ def variable_of(option: click.Option, context: click.Context) -> str:
 
 
 def key_of(option: click.Option, context: click.Context) -> str:
-    """Return the key of a command's option in config files, or "" if it has none."""
+    """Return the option's key in config files, or "" if it has none."""
     if option.envvar:
         return str(option.envvar).removeprefix(_PREFIX).lower().replace("_", ".")
     if not variable_of(option, context):
@@ -162,15 +159,15 @@ def key_of(option: click.Option, context: click.Context) -> str:
 
 
 def keys_of(context: click.Context) -> dict[str, click.Option]:
-    """Return the options of a command that have a key."""
+    """Return the command's options that have a key, by key."""
     options = (each for each in context.command.params if isinstance(each, click.Option))
     return {key: option for option in options if (key := key_of(option, context))}
 
 
 def use_file(context: click.Context) -> None:
-    """Makes the values in the profile and the config file, if any, the defaults of a command's options.
+    """Makes the values from the profile and the config file the defaults of a command's options.
 
-    Raises UserError if the file has a key that no command has.
+    Raises UserError if the file contains a key that no command has.
     """
     file, of_profile = file_of(context), context.meta.get(_OF_PROFILE, {})
     if file is None and not of_profile:
@@ -185,7 +182,7 @@ def use_file(context: click.Context) -> None:
 def _of_file(
     context: click.Context, file: ConfigFile, own: Mapping[str, click.Option]
 ) -> dict[str, object]:
-    """Return a file's values for a command's options, keyed by option name. Raises UserError."""
+    """Return the file's values for a command's options, by option name. Raises UserError."""
     if not own.keys() >= file.values.keys() and (vocabulary := _vocabulary_of(context)):
         _check(file, vocabulary)
     return {
@@ -196,7 +193,7 @@ def _of_file(
 
 
 def read_file(path: Path) -> ConfigFile:
-    """Reads a config file. Raises UserError if it cannot be read or is not TOML."""
+    """Reads a config file. Raises UserError if it is unreadable or not valid TOML."""
     try:
         return ConfigFile(path, tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
@@ -206,9 +203,9 @@ def read_file(path: Path) -> ConfigFile:
 
 
 def check_variables(context: click.Context, environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield a warning for each variable that has Lacuna's prefix but that no command reads. It may be mistyped.
+    """Yield a warning for each variable with Lacuna's prefix that no command reads, since it may be misspelled.
 
-    Kubernetes sets variables with this prefix for services; they cause no warning.
+    Kubernetes sets such variables for services; there is no warning about these.
     """
     own = {variable_of(option, context) for option in keys_of(context).values()}
     given = {
@@ -230,7 +227,7 @@ def check_variables(context: click.Context, environment: Mapping[str, str]) -> I
 
 
 def unknown(key: str, known: Iterable[str]) -> str:
-    """Return the message about a key that is not one of the `known` keys."""
+    """Return the error message for a key that is not in `known`."""
     hint = did_you_mean(key, known) or "`lacuna config COMMAND` lists the settings of a command"
     return f"the setting {key} does not exist: {hint}"
 
@@ -242,7 +239,7 @@ def is_setting(key: str, context: click.Context) -> bool:
 
 
 def _vocabulary_of(context: click.Context) -> Vocabulary | None:
-    """Return the keys and variables of all commands; None for a command that is called by itself."""
+    """Return the keys and variables of all commands, or None if the command was called without the root command."""
     load: Callable[[], Vocabulary] | None = context.find_root().obj
     return None if load is None else load()
 
@@ -259,7 +256,7 @@ def _given(file: ConfigFile, key: str, option: click.Option) -> object:
     if option.multiple:
         return value if isinstance(value, list) else [value]
     if isinstance(value, list):
-        raise UserError(f"{file.path}: {key} is a list: write one value")
+        raise UserError(f"{file.path}: {key} is a list: specify a single value")
     return value
 
 

@@ -1,6 +1,6 @@
-"""The settings of a command: each setting's value and source, and the settings classes made from the values.
+"""The settings of a command, the source of each value, and the settings objects made from them.
 
-An option takes precedence over `--set`. Environment variables come next, then the config file, and then the default.
+In order of precedence: the option, `--set`, the environment variable, the config file, the default.
 """
 
 import json
@@ -24,8 +24,6 @@ _DEFAULT: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The value of a setting, and its source."""
-
     value: Value
     source: str
 
@@ -41,12 +39,12 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The chosen value of each setting of a command, by key."""
+    """The values of a command's settings, by key."""
 
     chosen: Mapping[str, Chosen]
 
     def make(self, kind: type[Settings], **fixed: Any) -> Settings:
-        """Makes an instance of a settings class. Raises UserError for values that cannot be combined."""
+        """Makes a settings object. Raises UserError if values conflict."""
         rows = settings_of(kind).items()
         try:
             return kind(**{name: self.chosen[row.key].value for name, row in rows}, **fixed)
@@ -54,12 +52,12 @@ class Configuration:
             raise UserError(str(error)) from error
 
     def replaced(self, values: Mapping[str, Value], source: str) -> "Configuration":
-        """Return a copy in which `values`, keyed by setting, replace the present values. Their source is `source`."""
+        """Return a copy with other `values`, by setting key, which come from `source`."""
         others = {key: Chosen(value, source) for key, value in values.items()}
         return replace(self, chosen={**self.chosen, **others})
 
     def arguments(self, *kinds: type[Any]) -> list[str]:
-        """Return the values of settings classes as arguments for a process with the same settings."""
+        """Return arguments that start a process with the same values of these settings classes."""
         rows = (row for kind in kinds for row in settings_of(kind).values())
         return [
             f"--set={row.key}={as_text(chosen.value)}"
@@ -74,9 +72,9 @@ def configure(
     assignments: Sequence[str],
     typed: Mapping[str, Any],
 ) -> Configuration:
-    """Chooses a value for each row. `typed` has the options' values by key; options that were not typed are None.
+    """Chooses the value of each row. `typed` contains the options' values by key, or None for options not typed.
 
-    Raises UserError for values that are not allowed, and for assignments to keys without a row.
+    Raises UserError for an invalid value, or if an assignment's key has no row.
     """
     file = file_of(context)
     assigned = dict(_assigned(each, rows, context) for each in assignments)
@@ -98,7 +96,7 @@ def configure(
 
 
 def is_typed(context: click.Context, name: str) -> bool:
-    """Whether a parameter came from the command line, rather than from a default or an environment variable."""
+    """Whether a parameter's value came from the command line, not from a default or an environment variable."""
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
@@ -127,7 +125,7 @@ def _assigned(text: str, rows: Mapping[str, Setting], context: click.Context) ->
 
 
 def print_configuration(configuration: Configuration) -> None:
-    """Prints the values that the command would use, as a config file with the source of each value."""
+    """Prints the values that the command would use as a config file, in which comments name each value's source."""
     context = click.get_current_context()
     for key, option in keys_of(context).items():
         value = context.params.get(option.name or "")

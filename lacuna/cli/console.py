@@ -1,4 +1,4 @@
-"""Tables, lines and an event loop, for commands that print an answer and exit."""
+"""Printing and the event loop, for commands that print a result and exit."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ Parameters = ParamSpec("Parameters")
 def asynchronous(
     command: Callable[Parameters, Coroutine[Any, Any, None]],
 ) -> Callable[Parameters, None]:
-    """Decorates an `async def` command so that it runs in an event loop."""
+    """Runs an `async def` command in an event loop."""
 
     @wraps(command)
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
@@ -41,13 +41,13 @@ def asynchronous(
 
 
 def is_for_people() -> bool:
-    """Whether to print for people, which is the default on a terminal. Otherwise, tables have tab-separated columns."""
+    """Whether to format output for people, as on a terminal. Otherwise, tables have tab-separated columns."""
     wanted = _wanted()
     return wanted == "table" or (not wanted and out.is_terminal)
 
 
 def is_for_programs() -> bool:
-    """Whether the user chose JSON. If so, lines are left out, and tables are printed as one JSON value at the end."""
+    """Whether the user chose JSON. Lines are then omitted, and all tables are printed at the end as one JSON value."""
     return _wanted() == "json"
 
 
@@ -57,7 +57,7 @@ def _wanted() -> str:
 
 
 def print_collected() -> None:
-    """Prints a command's tables as JSON if the user chose it: one table as a list, several as an object of lists."""
+    """Prints the command's tables if the user chose JSON: one table as a list, several as an object of lists."""
     context = click.get_current_context(silent=True)
     tables: dict[str, Any] = {} if context is None else context.meta.pop(_COLLECTED, {})
     if tables:
@@ -66,10 +66,10 @@ def print_collected() -> None:
 
 
 def printable(text: object) -> str:
-    """Return `text` with control characters as escapes, so that it is safe to print in one cell.
+    """Return `text` with control characters escaped, so that it can be printed as one cell.
 
-    Ids of groups and transactions may be any text. A tab would start a new cell, and an escape sequence would control
-    the terminal.
+    Group ids and transactional ids may contain any characters: a tab would start a new cell, and an escape sequence
+    would control the terminal.
     """
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
@@ -78,14 +78,14 @@ def printable(text: object) -> str:
 
 
 def print_line(line: str) -> None:
-    """Prints one line to standard output, without wrapping it. Prints nothing if the user chose JSON."""
+    """Prints a line without wrapping it, or nothing if the user chose JSON."""
     if is_for_programs():
         return
     out.print(printable(line), markup=False, soft_wrap=True)
 
 
 def print_done(line: str, **fields: object) -> None:
-    """Prints a line about a change that was made. In JSON, the change is an object with these fields, in a list."""
+    """Reports a completed change as a line or, in JSON, as an object with the given fields."""
     if is_for_programs():
         table(list(fields), [fields.values()])
     else:
@@ -93,7 +93,7 @@ def print_done(line: str, **fields: object) -> None:
 
 
 def paragraph(text: str) -> None:
-    """Prints text to standard output: wrapped between words on a terminal, otherwise as one line."""
+    """Prints text, wrapped between words on a terminal and as one line elsewhere."""
     out.print(printable(text), markup=False, soft_wrap=not is_for_people())
 
 
@@ -105,9 +105,10 @@ def table(
     styles: Sequence[str] = (),
     name: str = "rows",
 ) -> None:
-    """Prints a table with `print_table` for people; for scripts, with tab-separated columns and without the title.
+    """Prints a table: with `print_table` for people; for scripts, with tab-separated columns and no title.
 
-    In JSON, the table is a list of objects with the headings as names, under `name` if the command has several tables.
+    In JSON, a table is a list of objects with the headings as keys. A command with several tables prints an object in
+    which each list is called `name`.
     """
     if is_for_programs():
         keys = [heading.replace(" ", "_") for heading in headings]
@@ -136,8 +137,8 @@ def print_table(
 ) -> None:
     """Prints rows under headings, with numbers aligned right.
 
-    Numbers and names of usual length are never broken: if the table is too wide, each row is printed as a block of
-    lines instead. `styles` has one style for each row.
+    Numbers and names of ordinary length are never wrapped: if the table is too wide, each row becomes a block of lines.
+    `styles` contains one style per row.
     """
     texts = [["" if cell is None else printable(cell) for cell in row] for row in rows]
     if title:
@@ -170,7 +171,7 @@ def _print_grid(
 
 
 def _print_blocks(headings: Sequence[str], lines: list[list[str]], styles: Sequence[str]) -> None:
-    """Prints each row as its first cell and, below that, its `heading value` pairs, as many per line as fit."""
+    """Print each row as its first cell, followed by lines of as many `heading value` pairs as fit."""
     for line, style in zip(lines, styles, strict=True):
         out.print(f"{headings[0]} {line[0]}", style="bold", markup=False, soft_wrap=True)
         row = ""

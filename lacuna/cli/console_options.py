@@ -1,4 +1,4 @@
-"""The web console that `lacuna up` serves along with the cluster. Its libraries are imported only if it is served."""
+"""The web console that `lacuna up` serves. Its libraries are imported only if it is enabled."""
 
 import asyncio
 import logging
@@ -42,7 +42,7 @@ def check_installed() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleOptions:
-    """The options of the console: HOST:PORT or "", whether the user chose it, and who may visit it."""
+    """The address HOST:PORT, or "" for no console; whether the user chose the address; and the visitors' rights."""
 
     address: str
     is_chosen: bool
@@ -50,10 +50,10 @@ class ConsoleOptions:
 
     @contextmanager
     def listening(self) -> Iterator[tuple[socket.socket | None, str]]:
-        """Listens during the block, which receives the socket and HOST:PORT, or None and "" if there is no console.
+        """Listens during the block. Yields the socket and its HOST:PORT, or None and "" if there is no console.
 
-        There is no console if the default address is in use or the libraries are missing. Raises UserError in these
-        cases if the user chose the address.
+        If the address is in use or libraries are missing, raises UserError if the user chose the address; otherwise
+        there is no console.
         """
         listener = None
         if self.address:
@@ -78,9 +78,9 @@ class ConsoleOptions:
         agents: Agents,
         siblings: Siblings,
     ) -> Iterator[None]:
-        """During the block, serves the console for other processes on this machine, in a separate event loop.
+        """During the block, serves the console in a thread with its own event loop, for a cluster in other processes.
 
-        A failure of the console is logged, and the cluster continues.
+        If the console fails, the failure is logged and the cluster continues.
         """
         if listener is None:
             yield
@@ -123,7 +123,7 @@ class ConsoleOptions:
     async def served(
         self, listener: socket.socket | None, cluster: EmbeddedCluster, observed: Observed
     ) -> AsyncIterator[None]:
-        """Serves a cluster's console during the block. Until the console is ready, connections wait in the socket."""
+        """Serves a cluster's console during the block. Connections wait in the socket until the console is ready."""
         if listener is None:
             yield
             return
@@ -144,7 +144,7 @@ class ConsoleOptions:
 
 
 def decoding_of(visitors: ConsoleVisitors) -> "Decoding | None":
-    """Return the decoder that uses a schema registry, if one is configured. Raises UserError."""
+    """Return the decoder for the configured schema registry, or None without one. Raises UserError."""
     if not visitors.registry:
         return None
     from lacuna.console.decoding import Decoding

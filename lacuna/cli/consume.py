@@ -38,14 +38,14 @@ _RATE_SECONDS: Final = 2.0
 def _isolation(text: str) -> str:
     level = text.removeprefix("read_")
     if level not in _ISOLATIONS:
-        raise click.BadParameter(f"{text!r} is not a level: write {' or '.join(_ISOLATIONS)}")
+        raise click.BadParameter(
+            f"{text!r} is not an isolation level: choose {' or '.join(_ISOLATIONS)}"
+        )
     return level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The options of `lacuna consume`."""
-
     topics: Annotated[
         list[str],
         argument(
@@ -161,7 +161,7 @@ class Given:
             "-o",
             parser=click.Choice(("parquet", "arrow", "csv")),
             help="Write the records to FILE in this format, straight from the bucket, up to "
-            "the present end. CSV can hold neither headers nor bytes that are not text.",
+            "the present end. CSV can represent neither headers nor bytes that are not text.",
         ),
     ] = None
     place: JobPlace
@@ -170,10 +170,10 @@ class Given:
 def consume(given: Given) -> None:
     """Prints the records of topics, from one offset or time to another.
 
-    Without options, the command prints the value of each committed record, one per line, and then that of each new
-    record, until Ctrl-C. It joins no group and commits no offsets, unless --group names a group. With --at, it stops
-    where each topic ended at that time. With --key and --value, it prints only records that match both expressions, and
-    --count counts only those. --output writes the records of one topic to a file instead.
+    Without options, the command prints the value of each committed record on a line of its own, and continues with new
+    records until Ctrl-C. It joins no group and commits no offsets unless --group is given. With --at, it stops where
+    each topic ended at that time. With --key and --value, it prints only the records that match both expressions, and
+    --count counts only these. With --output, it writes the records of one topic to a file instead.
     """
     if given.output is not None:
         _save(given, given.output)
@@ -205,7 +205,7 @@ def consume(given: Given) -> None:
 
 
 def _save(given: Given, output: str) -> None:
-    """Writes the records to a file, and prints how many there are. Raises UserError, PipelineError."""
+    """Write the records to a file, and print their number. Raises UserError, PipelineError."""
     if len(given.topics) != 2:
         fail("--output needs one topic and a file: lacuna consume TOPIC --output parquet FILE")
     topic, file = given.topics[0], Path(given.topics[1])
@@ -234,7 +234,6 @@ def _save(given: Given, output: str) -> None:
 
 
 def _portions(given: Given, reading: "Reading") -> Iterator[list[Any]]:
-    """Return the records. Raises UserError."""
     from lacuna.cli.records.finding import NEVER, find, topics_like
     from lacuna.cli.records.reading import read, read_as_member
 
@@ -247,7 +246,7 @@ def _portions(given: Given, reading: "Reading") -> Iterator[list[Any]]:
             ("partition", "--partition"),
         ):
             if is_typed(context, name):
-                fail(f"--group and {option_name} both define what is read: leave one of them out")
+                fail(f"--group and {option_name} both define what is read: use only one of them")
         begin = "end" if given.follow and not is_typed(context, "begin") else given.begin
         if begin not in _RESETS:
             fail(f"--from {begin}: a group begins where it has committed, or at earliest or end")
@@ -284,7 +283,7 @@ def _goes_to_a_file() -> bool:
 
 
 def _with_bar(reading: "Reading", ranges: "Sequence[OffsetRange]") -> Iterator[list[Any]]:
-    """Yield the records, and show how many offsets have been read for a file, or for a search that prints little."""
+    """Show a progress bar while records go to a file or a search prints few of them."""
     from lacuna.cli.progress import offsets_done
     from lacuna.cli.records.reading import read
 
@@ -298,7 +297,7 @@ def _with_bar(reading: "Reading", ranges: "Sequence[OffsetRange]") -> Iterator[l
 
 
 def _filter(given: Given) -> Callable[[Any], bool] | None:
-    """Return the function that decides whether a record is printed; None if all records are. Raises UserError."""
+    """Return a predicate for the records to print, or None to print all of them. Raises UserError."""
     key, value = _expression(given.key, "--key"), _expression(given.value, "--value")
     if key is None and value is None:
         return None
@@ -317,7 +316,7 @@ def _finds(expression: "re.Pattern[bytes] | None", text: bytes | None) -> bool:
 
 
 def _with_rates(portions: Iterator[list[Any]]) -> Iterator[list[Any]]:
-    """Yield the portions, and from time to time print to standard error how much was printed per second."""
+    """From time to time, print the number of records and bytes per second to standard error."""
     began, records, size = time.monotonic(), 0, 0
     for portion in portions:
         records += len(portion)
@@ -330,18 +329,17 @@ def _with_rates(portions: Iterator[list[Any]]) -> Iterator[list[Any]]:
 
 
 def _rendering(given: Given) -> Callable[[Any], bytes]:
-    """Return the function that formats records. Raises UserError."""
     from lacuna.cli.records.formats import parse_format, render_json
 
     if given.as_json and is_typed(click.get_current_context(), "format"):
-        fail("--json and --format both define the output: leave one of them out")
+        fail("--json and --format both define the output: use only one of them")
     if given.as_json:
         return render_json
     return parse_format(given.format, b"NULL" if given.null else b"")
 
 
 def _bounds(given: Given, *, is_follow: bool) -> tuple[Point, Point]:
-    """Return where to begin and where to stop. Raises UserError."""
+    """Return the points at which to begin and to stop. Raises UserError."""
     now_ms = SystemWallClock().now_ms()
     start = Point(Kind.END) if is_follow else parse_from(given.begin, now_ms)
     end = parse_until(given.until, now_ms)
@@ -353,13 +351,13 @@ def _bounds(given: Given, *, is_follow: bool) -> tuple[Point, Point]:
 
 def _check_past(until: str, *, committed: bool) -> None:
     if until != "never":
-        fail("--at and --until both define the end: leave one of them out")
+        fail("--at and --until both define the end: use only one of them")
     if not committed:
-        fail("--at shows only what a read_committed consumer could see: leave --isolation out")
+        fail("--at shows only what a read_committed consumer could see: omit --isolation")
 
 
 def _print(outputs: Iterable[bytes]) -> None:
-    """Prints each output at once. Raises BrokenPipeError when the reader is gone, even while there is no output."""
+    """Print each output at once. Raises BrokenPipeError once the reader has gone, even with nothing to print."""
     stream = sys.stdout.buffer
     readers = select.poll()
     readers.register(stream, 0)  # no events but the closed other end, which is always reported

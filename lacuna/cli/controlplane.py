@@ -1,4 +1,4 @@
-"""`lacuna controlplane`: runs only a control plane, until Ctrl-C. Its subcommands query running control planes."""
+"""`lacuna controlplane`: runs only a control plane, until Ctrl-C. The subcommands query running control planes."""
 
 import json
 from collections.abc import Callable, Coroutine
@@ -42,8 +42,6 @@ from lacuna.operating.stores import open_checked, open_when_there
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The options of `lacuna controlplane`."""
-
     settings: Annotated[
         Configuration,
         takes(
@@ -64,7 +62,7 @@ class Given:
     verbose: Verbose = False
 
     def shared(self) -> SharedJournalOptions | None:
-        """Return the journal that several control planes share, or None for one in the data folder."""
+        """Return the journal that control planes share, or None if the journal is in the data folder."""
         store = self.settings.make(places.StoreUrl).store
         journal = self.settings.make(places.JournalPlace).journal
         url = with_given_keys(self.settings, store) if store and journal else ""
@@ -96,7 +94,7 @@ def controlplane(given: Given) -> None:
 
 
 def _check_addresses(listener: places.ControlListener) -> None:
-    """Raises UserError for an address that is not valid."""
+    """Raises UserError if an address is invalid."""
     if not listener.listen.startswith("unix:"):
         parse_address(listener.listen)
     if listener.advertise:
@@ -104,19 +102,19 @@ def _check_addresses(listener: places.ControlListener) -> None:
 
 
 def _check_rights(listen: str, configuration: Configuration) -> None:
-    """Raises UserError for an authorizer that would apply to no peer or to all peers."""
+    """Raises UserError if the authorizer would apply to no peer or reject every peer."""
     settings = configuration.make(AuthorizerSettings)
     if authorizer_of(settings, Security()) is None:
         return
     tls = configuration.make(ControlTlsSettings)
     if listen.startswith("unix:") or not tls.authorities:
         fail(
-            "--authorizer of a control plane applies to jobs, which it identifies by their certificates: listen on "
-            "HOST:PORT with --control-tls-ca, -cert and -key, or leave --authorizer out"
+            "a control plane's --authorizer applies to jobs, which it identifies by their certificates: listen on "
+            "HOST:PORT with --control-tls-ca, -cert and -key, or omit --authorizer"
         )
     if not tls.principals:
         fail(
-            "--authorizer of a control plane applies to jobs, and without controlplane.cluster.principals every peer "
+            "a control plane's --authorizer applies to jobs, and without controlplane.cluster.principals every peer "
             "with a certificate is part of the cluster: list agents and control planes in that setting"
         )
 
@@ -197,7 +195,7 @@ async def status(
         parse_address(control.address)
     answer = await ask_status(control.address, tls=made_of(control.tls))
     if answer is None:
-        fail(f"no control plane answers at {control}: start it, or check the address")
+        fail(f"no control plane answers at {control}: start one, or check the address")
     standbys = sorted(answer.standbys, key=lambda standby: standby.address)
     if as_json:
         say(json.dumps(_as_json(answer, standbys)))

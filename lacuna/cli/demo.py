@@ -1,4 +1,4 @@
-"""`lacuna demo`: runs two scenarios and shows the records that each isolation level reads, and why."""
+"""`lacuna demo`: plays two scenarios, and shows which records each isolation level returns and why."""
 
 import asyncio
 import secrets
@@ -55,7 +55,7 @@ def demo(bootstrap: OptionalBootstrap = None) -> None:
 
 
 def _throw_away() -> Cluster:
-    """Return a temporary cluster without merges, so that dropped extents stay visible until the demo ends."""
+    """Return a temporary cluster that does not merge, so that dropped extents stay visible until the demo ends."""
     return Cluster(parts=AgentParts(housekeeping=None))
 
 

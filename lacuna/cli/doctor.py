@@ -53,7 +53,7 @@ def _list(clients: list[Client]) -> None:
 
 
 def _show_clients(query: ClientQuery, matching: list[Client]) -> None:
-    """Shows the results of the nearest versions. Raises UserError for an unknown client."""
+    """Show the results for the nearest tested versions. Raises UserError for an unknown client."""
     if not matching:
         known = ", ".join(known_names(load()))
         fail(
@@ -65,7 +65,7 @@ def _show_clients(query: ClientQuery, matching: list[Client]) -> None:
 
 def _show(one: Client, *, is_it: bool) -> None:
     nearest_to = "" if is_it else " (the nearest version tested)"
-    title = f"{one.name} {one.version}{nearest_to}, beside Kafka {one.kafka}: {one.summary}"
+    title = f"{one.name} {one.version}{nearest_to}, compared with Kafka {one.kafka}: {one.summary}"
     rows = ((name, _SAYS[cell.outcome], cell.what) for name, cell in one.cells.items())
     if one.cells or is_for_programs():
         if not is_for_people():

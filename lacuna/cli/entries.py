@@ -1,4 +1,4 @@
-"""The list of commands, one row each. Modules are imported when their command is called, not by `lacuna --help`."""
+"""The list of commands. A command's module is imported when the command is called, not for `lacuna --help`."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,10 +11,10 @@ from lacuna.cli.command_line import Command, Group, make_command
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command in the list of commands.
+    """An entry in the list of commands.
 
-    The command's module, in this package, is named after the command unless `module` says otherwise. The module has the
-    group `app` or the command's function. A function that `shows` tables has options for the output format.
+    The command is in the module of this package that is named `module` or, by default, after the command: either the
+    group `app`, or a function of the same name. With `shows`, the command has options for the format of its tables.
     """
 
     help: str
@@ -22,7 +22,7 @@ class Entry:
     module: str = ""
 
     def load(self, name: str) -> click.Command:
-        """Imports the command's module and returns the command, named `name`."""
+        """Imports the command's module, and returns the command as `name`."""
         own = name.replace("-", "_")
         module = import_module(f"{__package__}.{self.module or own}")
         target = getattr(module, "app", None) or getattr(module, own)
@@ -33,7 +33,7 @@ class Entry:
 
 
 class LazyGroup(Group):
-    """A group of the commands in `entries`. The list of commands shows each entry's line of help without imports."""
+    """A group that lists its `entries` without importing them."""
 
     def __init__(self, name: str, entries: dict[str, Entry], **attributes: Any) -> None:
         super().__init__(name, **attributes)
@@ -44,7 +44,7 @@ class LazyGroup(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Imports the called command. Returns its name, the command, and the remaining arguments."""
+        """Imports the command that is called. Returns its name, the command, and the remaining arguments."""
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None and command is not None:
             command = self.entries[name].load(name)
@@ -70,7 +70,7 @@ ENTRIES: Final = {
     ),
     "consume": Entry("Prints the records of topics, from one offset or time to another."),
     "sql": Entry(
-        "Answers a question about topics in SQL, with DuckDB, from the committed records in the bucket.",
+        "Runs an SQL query over topics with DuckDB, on the committed records in the bucket.",
         shows=True,
     ),
     "time-travel": Entry(
@@ -94,7 +94,7 @@ ENTRIES: Final = {
         "Shows how a Kafka client behaves with Lacuna, compared with Kafka.", shows=True
     ),
     "judge": Entry(
-        "Judges any Kafka by what its clients see: puts load on it, and looks for anomalies.",
+        "Judges any Kafka cluster by what its clients observe: puts a load on it, and looks for anomalies.",
         shows=True,
     ),
     "compact": Entry(

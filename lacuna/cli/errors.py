@@ -1,4 +1,4 @@
-"""Errors that the user can correct: one line with the remedy, and exit code 1 (2 for an invalid command line)."""
+"""Reports errors that the user can correct, in one line. The exit code is 1, or 2 for an invalid command line."""
 
 from typing import Any, NoReturn
 
@@ -35,7 +35,7 @@ MENDABLE = (
 
 
 def report(error: Any) -> int | None:
-    """Prints an error in one line and returns the exit code. Prints nothing and returns None if the error is a bug."""
+    """Prints a one-line error and returns the exit code. Returns None, and prints nothing, if the error is a bug."""
     if isinstance(error, MENDABLE):
         print_error(_message(error))
         return INTERRUPTED if isinstance(error, JobInterrupted) else 1
@@ -49,7 +49,7 @@ def report(error: Any) -> int | None:
         return None
     context = getattr(error, "ctx", None)
     name = context.command_path if context is not None else "lacuna"
-    print_error(f"{_explain(error, context)}; `{name} --help` explains")
+    print_error(f"{_explain(error, context)}; see `{name} --help`")
     return 2
 
 
@@ -60,7 +60,7 @@ def _message(error: Exception) -> str:
 
 
 def _explain(error: Any, context: Any) -> str:
-    """Return the error in the command line and, if known, the correction."""
+    """Return what is wrong with the command line and, if known, how to correct it."""
     option = getattr(error, "option_name", None)
     if option is not None and context is not None and (hint := hint_for(option, context.command)):
         return f"this command does not have the option {option}: {hint}"
@@ -68,7 +68,7 @@ def _explain(error: Any, context: Any) -> str:
 
 
 def print_error(message: str) -> None:
-    """Prints a message in one line to standard error."""
+    """Prints a message to standard error as one line."""
     from lacuna.cli.console import err, printable
 
     line = printable(" ".join(message.split()))
@@ -76,5 +76,5 @@ def print_error(message: str) -> None:
 
 
 def fail(message: str) -> NoReturn:
-    """Raises UserError, which ends the command with this line and exit code 1."""
+    """Raises UserError, so that the command ends with this message and exit code 1."""
     raise UserError(message)

@@ -52,7 +52,7 @@ async def explain(
 
 
 def show(explanation: Explanation) -> None:
-    """Prints an explanation for people or programs. If rows were left out, says how to see them."""
+    """Prints an explanation for people or programs. If rows were omitted, says how to show them."""
     if is_for_people():
         print_explanation(explanation)
     else:
@@ -109,7 +109,7 @@ def _row(line: Line, explanation: Explanation) -> Sequence[str]:
 
 
 def owner(line: Line, transactional_ids: dict[int, str]) -> str:
-    """Return the transactional id that wrote a row's records, or the producer id if that id is no longer known."""
+    """Return the transactional id that wrote a row's records, or the producer id if it is not known."""
     row = line.row
     if row.is_merged:
         return "merged, no longer known"

@@ -50,10 +50,10 @@ def export(given: Given) -> None:
             return
         if not given.topics:
             fail(
-                "name the topics to export, or list the complete cuts of earlier exports with --status"
+                "specify the topics to export, or list the complete cuts of earlier exports with --status"
             )
         if given.watch and given.follow:
-            fail("--watch and --follow both repeat the export: leave one of them out")
+            fail("--watch and --follow both repeat the export: use only one of them")
         pause = parse_duration(given.watch, "--watch") if given.watch else 0.0
         location = locate(given.place)
         uses_spark = given.spark.choice()
@@ -66,7 +66,7 @@ def export(given: Given) -> None:
 
 
 def _show_cuts(settings: "ExportSettings") -> None:
-    """Lists the newest complete cuts, the last one first, with the run or snapshot to read for each topic or table."""
+    """List the newest complete cuts, newest first, with the run or snapshot to read for each topic or table."""
     from lacuna.pipeline.export.running import check_settings, complete_cuts
 
     check_settings(settings)
@@ -93,7 +93,7 @@ class _Job:
     as_json: bool
 
     def run(self, pause: float) -> bool:
-        """Exports once, or repeatedly with a pause in seconds. Returns whether no topic failed in the first run."""
+        """Export once, or repeatedly with a pause in seconds. Return whether every topic succeeded in the first run."""
         is_well = self._begin()
         while pause:
             sleep(pause)
@@ -101,7 +101,7 @@ class _Job:
         return is_well
 
     def follow(self) -> NoReturn:
-        """Exports indefinitely. Each run begins a fixed time after the previous run began, or once that run ends."""
+        """Export indefinitely. Runs begin at a fixed interval, or once the previous one has ended if that is later."""
         began = monotonic()
         self._begin()
         while True:
@@ -110,7 +110,7 @@ class _Job:
             self._continue()
 
     def _begin(self) -> bool:
-        """Exports for the first time. In this run, any error except one in a single topic ends the command."""
+        """Export for the first time. An error that concerns more than one topic ends the command."""
         from lacuna.pipeline.export.running import check_destination, check_topics
 
         check_topics(self.location, self.topics)
@@ -118,7 +118,7 @@ class _Job:
         return self._export_once()
 
     def _continue(self) -> None:
-        """Exports again. An error that makes one run fail may not affect the next, so only Ctrl-C ends the command."""
+        """Export again. An error may be gone by the next run, so only Ctrl-C ends the command."""
         from lacuna.pipeline.errors import JobInterrupted
         from lacuna.pipeline.spark_errors import EXPLAINED, job_errors
 
@@ -131,7 +131,7 @@ class _Job:
             print_error(str(error))
 
     def _export_once(self) -> bool:
-        """Exports and reports each topic, even if another one fails. Returns whether all succeeded."""
+        """Export and report each topic, even if another one fails. Return whether all succeeded."""
         from lacuna.pipeline.export.report import TopicFailure
         from lacuna.pipeline.export.running import export_topics
 
@@ -175,7 +175,7 @@ def print_reports(reports: Sequence["TopicReport"]) -> None:
 
 
 def _cut_sentence(cut: "CutReport") -> str:
-    """Says whether the topics end at one cut, and which open transactions hold the cut back."""
+    """Say whether the topics end at one cut, and which open transactions hold it back."""
     text = f"{show_count(cut.topics, 'topic')}, " if cut.topics > 1 else ""
     text += f"cut at {show_time(cut.at_ms)}: "
     text += "no transaction is split" if cut.is_complete else "not all topics have reached it"
@@ -198,7 +198,7 @@ def _sentence(report: "TopicReport") -> str:
     )
     if report.skipped:
         count = sum(each.end_offset - each.first_offset for each in report.skipped)
-        text += f"; {show_count(count, 'offset')} could not be read and were left out"
+        text += f"; {show_count(count, 'offset')} could not be read and were skipped"
     if report.misfits:
         text += f"; {report.misfits} did not match their schema"
     if report.quarantined:

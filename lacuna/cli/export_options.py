@@ -1,4 +1,4 @@
-"""The options of `lacuna export`, and the settings that are made from them."""
+"""The options of `lacuna export`, and the export settings made from them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Schemas:
-    """The schemas and messages of keys or values (`name`), by topic or pattern. "" stands for all topics."""
+    """The schemas and Protobuf messages for keys or values (`name`), by topic or pattern, or "" for all topics."""
 
     name: str
     schemas: Mapping[str, str]
@@ -43,7 +43,7 @@ class Schemas:
         *,
         has_registry: bool = False,
     ) -> "Schemas":
-        """Reads the options. Raises UserError for a message without a schema, unless a registry may have the schema."""
+        """Parses the options. Raises UserError for a message without a schema, unless a registry may supply one."""
         given = cls(name, dict(map(_by_topic, schemas)), dict(map(_by_topic, messages)))
         for topic in given.messages:
             if topic not in given.schemas and not has_registry:
@@ -55,7 +55,7 @@ class Schemas:
         return given
 
     def schema(self, topic: str, *, has_prefix: bool) -> "TypedSchema | None":
-        """Return the schema for a topic or pattern, or the one for all topics. Raises PipelineError."""
+        """Return the schema for a topic or pattern, or else the one for all topics. Raises PipelineError."""
         from lacuna.pipeline.export.typed.naming import load_schema
 
         where = topic if topic in self.schemas else ""
@@ -66,13 +66,13 @@ class Schemas:
 
 
 def _by_topic(text: str) -> tuple[str, str]:
-    """Return the topic and the value of [TOPIC=]VALUE. Text with a slash before the equals sign is a path."""
+    """Split [TOPIC=]VALUE into the topic and the value. If a slash precedes the equals sign, the text is a path."""
     topic, sign, value = text.partition("=")
     return (topic, value) if sign and "/" not in topic else ("", text)
 
 
 def _checked(settings: "ExportSettings") -> "ExportSettings":
-    """Return the settings after checking them. Raises UserError, PipelineError."""
+    """Raises UserError or PipelineError if the settings cannot be used."""
     from lacuna.pipeline.export.job import ICEBERG
     from lacuna.pipeline.export.running import check_settings
 
@@ -80,21 +80,18 @@ def _checked(settings: "ExportSettings") -> "ExportSettings":
     if settings.format != ICEBERG and is_iceberg:
         raise UserError(
             "--catalog, --catalog-uri, --table, --expire-snapshots and --maintain apply only to Iceberg: add --format "
-            "iceberg, or leave them out"
+            "iceberg, or omit them"
         )
     if settings.format != ICEBERG and not settings.to:
         raise UserError(
-            "the export has no destination: name a folder or the URL of a bucket with --to"
+            "the export has no destination: specify a folder or the URL of a bucket with --to"
         )
     check_settings(settings)
     return settings
 
 
 def pairs(texts: Iterable[str], otherwise: str) -> dict[str, str]:
-    """Return the names and values of NAME=VALUE texts.
-
-    Raises UserError for any other text; the error message ends with `otherwise`.
-    """
+    """Parse NAME=VALUE texts. Raises UserError, with a message that ends with `otherwise`, for any other text."""
     values: dict[str, str] = {}
     for text in texts:
         name, sign, value = text.partition("=")
@@ -106,8 +103,6 @@ def pairs(texts: Iterable[str], otherwise: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The options of `lacuna export`."""
-
     topics: Annotated[
         list[str] | None, argument(help="Names of the topics, or patterns such as 'logs-*'.")
     ] = None
@@ -128,8 +123,8 @@ class Given:
     skip_damage: Annotated[
         Path | None,
         option(
-            help="A report from `lacuna verify --json`. The export leaves out the damaged records "
-            "listed in the report. Other damage still makes the export of the topic fail."
+            help="A report from `lacuna verify --json`. The export skips the damaged records listed in it. "
+            "Other damage still makes a topic's export fail."
         ),
     ] = None
     watch: Annotated[
@@ -167,8 +162,8 @@ class Given:
     sort_by: Annotated[
         str,
         option(
-            help="Columns, separated by commas, by which the rows in a file are "
-            "sorted, in parts of up to 32 MiB. Default: offset order.",
+            help="Columns, separated by commas, to sort the rows of a file by, in parts of up to 32 MiB. "
+            "Default: offset order.",
             panel=_FILES,
         ),
     ] = ""
@@ -211,7 +206,7 @@ class Given:
         list[str] | None,
         option(
             metavar="[TOPIC=]FILE",
-            help="Schema of the keys, in the form of --value-schema.",
+            help="Schema of the keys, in the same form as --value-schema.",
             panel=_SCHEMA,
         ),
     ] = None
@@ -219,7 +214,7 @@ class Given:
         list[str] | None,
         option(
             metavar="[TOPIC=]NAME",
-            help="Protobuf message of the keys, in the form of --value-message.",
+            help="Protobuf message of the keys, in the same form as --value-message.",
             panel=_SCHEMA,
         ),
     ] = None
@@ -261,7 +256,7 @@ class Given:
         list[str] | None,
         option(
             metavar="[TOPIC=]SUBJECT",
-            help="Subject of the keys, in the form of --value-subject. Default: '{topic}-key'.",
+            help="Subject of the keys, in the same form as --value-subject. Default: '{topic}-key'.",
             panel=_SCHEMA,
         ),
     ] = None
@@ -336,7 +331,7 @@ class Given:
     spark: SparkOptions
 
     def settings(self) -> "ExportSettings":
-        """Return the settings of the export. Raises UserError, PipelineError."""
+        """Return the export's settings. Raises UserError, PipelineError."""
         from lacuna.pipeline.export.damage import ConfirmedDamage
         from lacuna.pipeline.export.job import ExportSettings
 
@@ -352,7 +347,7 @@ class Given:
         maintains = self.maintain or self.upsert or (self.follow and self.format == "iceberg")
         age = self.expire_snapshots or ("1d" if maintains else None)
         catalog = {} if self.catalog_uri is None else {"uri": self.catalog_uri}
-        catalog |= pairs(self.catalog or (), "is not a property: write --catalog NAME=VALUE")
+        catalog |= pairs(self.catalog or (), "is not a property: use --catalog NAME=VALUE")
         made = ExportSettings(
             to=self.to,
             format=self.format,
@@ -373,17 +368,16 @@ class Given:
             else int(parse_duration(age, "--expire-snapshots") * 1000),
             merges=maintains,
             upserts=self.upsert,
-            tables=pairs(self.table_names or (), "names no table: write --table TOPIC=NAME"),
+            tables=pairs(self.table_names or (), "does not name a table: use --table TOPIC=NAME"),
         )
         return _checked(made)
 
     def _layouts(
         self, key: Schemas, value: Schemas
     ) -> "tuple[Layout, tuple[tuple[str, Layout], ...]]":
-        """Return the default row layout, and the layouts for topics and patterns with their own schemas.
+        """Return the default row layout, and the layouts of topics and patterns with schemas of their own.
 
-        Names come before patterns. Raises UserError for options that contradict each other, PipelineError for a schema
-        that cannot be used.
+        Topic names precede patterns. Raises UserError if options conflict, and PipelineError if a schema is unusable.
         """
         from lacuna.pipeline.export.job import is_pattern
         from lacuna.pipeline.export.layout import Layout
@@ -408,7 +402,7 @@ class Given:
         return layout_of(""), tuple((topic, layout_of(topic)) for topic in topics)
 
     def _subjects(self, key: Schemas, value: Schemas) -> "Subjects | None":
-        """Return the subjects of the registry, if one is given. Raises UserError."""
+        """Return the registry's subjects, or None without a registry. Raises UserError."""
         login = self.registry_login
         keys, values = (
             dict(map(_by_topic, each or ())) for each in (self.key_subject, self.value_subject)

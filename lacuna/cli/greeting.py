@@ -27,8 +27,8 @@ def greeting(
 ) -> str:
     """Return the lines that describe the address, the data, the first commands to try, and how to stop.
 
-    The first line, `bootstrap: HOST:PORT`, is for scripts. `keeps_nothing` means that the data is in memory, as with
-    --moto. `is_new` means that the folder had no journal. `console` is HOST:PORT of the web console, if there is one.
+    The first line, `bootstrap: HOST:PORT`, is meant for scripts. `keeps_nothing` means that the data is in memory, as
+    with --moto; `is_new`, that the folder had no journal; `console` is the web console's HOST:PORT, or "".
     """
     there = "" if bootstrap == DEFAULT_BOOTSTRAP.addresses else f" -b {bootstrap}"
     login = _login(options)
@@ -58,7 +58,7 @@ def greeting(
 
 
 def _login(options: AgentOptions) -> str:
-    """Return the properties that a client needs to connect to the first listener, or "" if it needs none."""
+    """Return the properties that a client needs for the first listener, or "" if it needs none."""
     protocol = options.listeners()[0].protocol
     if protocol is Protocol.PLAINTEXT:
         return ""

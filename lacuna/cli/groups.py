@@ -92,8 +92,6 @@ async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
 
 
 async def _members(connection: KafkaConnection, groups: Sequence[ListedGroup]) -> dict[str, int]:
-    """Return the number of members of each group that the user may describe."""
-
     def described(kind: str, some: Sequence[str]) -> Awaitable[_Described]:
         if kind == SHARE:
             return connection.ask(*SHARE_GROUP_DESCRIBE, ShareGroupDescribeRequest(some))
@@ -156,7 +154,7 @@ async def describe_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRA
 
 
 async def _describe_share(connection: KafkaConnection, group: str) -> bool:
-    """Show the group if it is a share group. Return whether it is one."""
+    """Show a share group. Return False if the group is of another type."""
     response = await connection.ask(*SHARE_GROUP_DESCRIBE, ShareGroupDescribeRequest([group]))
     (shares,) = response.groups
     if shares.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
@@ -207,7 +205,7 @@ async def _describe_share(connection: KafkaConnection, group: str) -> bool:
 
 
 async def _describe_streams(connection: KafkaConnection, group: str) -> bool:
-    """Show the group's members and tasks if it is a streams group. Return whether it is one."""
+    """Show a streams group's members and tasks. Return False if the group is of another type."""
     response = await connection.ask(
         *STREAMS_GROUP_DESCRIBE, streams_groups.StreamsGroupDescribeRequest([group])
     )
@@ -240,14 +238,14 @@ async def _describe_streams(connection: KafkaConnection, group: str) -> bool:
 
 
 def _tasks(tasks: Sequence[streams_groups.TaskIds]) -> str:
-    """Return tasks as text, for example `0: 0,1  1: 2`."""
+    """Format tasks like `0: 0,1  1: 2`."""
     return "  ".join(
         f"{each.subtopology_id}: {','.join(map(str, each.partitions))}" for each in tasks
     )
 
 
 def _counts(flying: ShareOffset | None) -> tuple[int | None, ...]:
-    """Return the number of records in each state, and the largest number of times that any of them was delivered."""
+    """Return the number of records in each state, and the highest delivery count of any record."""
     if flying is None:
         return (None,) * 4
     return flying.acquired, flying.available, flying.archiving, flying.delivery_count
@@ -256,7 +254,7 @@ def _counts(flying: ShareOffset | None) -> tuple[int | None, ...]:
 async def _in_flight(
     connection: KafkaConnection, group: str
 ) -> Mapping[tuple[bytes, int], ShareOffset]:
-    """Return a share group's in-flight records, by topic id and partition; nothing if the user may not see them."""
+    """Return a share group's in-flight records by topic id and partition, or nothing if the user may not see them."""
     command = DescribeShareOffsets(group_id=group, all_partitions=True)
     try:
         reply = await RelayedClient(connection).call(Command(describe_share_offsets=command))
@@ -285,7 +283,7 @@ async def _describe_classic(connection: KafkaConnection, group: str) -> None:
 
 
 def _show_consumers(group: DescribedGroup) -> None:
-    """Shows a consumer group: its epochs, and the current and target partitions of each member."""
+    """Show a consumer group's epochs, and each member's current and target partitions."""
     print_line(
         f"{group.group_id}: {group.group_state}, epoch {group.group_epoch},"
         f" assigned by {group.assignor_name} in epoch {group.assignment_epoch}"
@@ -309,7 +307,7 @@ def _show_consumers(group: DescribedGroup) -> None:
 
 
 def _shown(assignment: ConsumerGroupDescribeResponseAssignment | share_groups.Assignment) -> str:
-    """Return an assignment as text, for example `topic: 0,1  other: 2`."""
+    """Format an assignment like `topic: 0,1  other: 2`."""
     return "  ".join(
         f"{topic.topic_name}: {','.join(str(each) for each in sorted(topic.partitions))}"
         for topic in assignment.topic_partitions
@@ -363,10 +361,10 @@ async def delete_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP)
 
 
 async def _fail_without(connection: KafkaConnection, group: str) -> NoReturn:
-    """Raises UserError about a group that does not exist, with the most similar name."""
+    """Raises UserError for a group that does not exist, with the most similar name."""
     known = await questions.groups(RelayedClient(connection))
     hint = did_you_mean(group, [each.group_id for each in known])
-    hint = hint or "`lacuna groups list` shows the existing groups"
+    hint = hint or "`lacuna groups list` lists the groups"
     fail(f"group {group}: the group does not exist; {hint}")
 
 

@@ -1,4 +1,4 @@
-"""Prints the help page of a command: its usage, its description, and its options in panels."""
+"""Prints a command's help page: usage, description, and panels of options."""
 
 import inspect
 from collections.abc import Iterable
@@ -14,7 +14,6 @@ from lacuna.cli.console import out
 
 
 def print_help(command: click.Command, context: click.Context) -> None:
-    """Prints the help page of a command or a group to standard output."""
     out.print(Padding(Text(command.get_usage(context), style="bold"), (1, 1, 0, 1)))
     for number, paragraph in enumerate(inspect.cleandoc(command.help or "").split("\n\n")):
         text = _marked(" ".join(paragraph.split()), "dim" if number else "")
@@ -29,7 +28,7 @@ def print_help(command: click.Command, context: click.Context) -> None:
 
 
 def _panels(parameters: Iterable[click.Parameter]) -> dict[str, list[click.Parameter]]:
-    """Return the parameters by panel: arguments first, then options without a panel, then the other panels."""
+    """Group the parameters by panel: arguments, then options without a panel, then the other panels."""
     panels: dict[str, list[click.Parameter]] = {"Arguments": [], "Options": []}
     for each in parameters:
         panels.setdefault(getattr(each, "panel", "Options"), []).append(each)
@@ -63,7 +62,7 @@ def _row(parameter: click.Parameter, context: click.Context) -> tuple[Text, Text
 
 
 def _help(parameter: Any, context: click.Context) -> Text:
-    """Return the parameter's line of help and, below it, its environment variable, default and range."""
+    """Return the parameter's help and, on the next line, its environment variable, default and range."""
     text = _marked(parameter.help or "")
     row = getattr(parameter, "row", None)
     notes = []
@@ -92,12 +91,11 @@ def _range(kind: Any) -> str:
 
 
 def _line(command: click.Command) -> str:
-    """Return the first line of a command's help."""
     return inspect.cleandoc(command.help or "").partition("\n")[0]
 
 
 def _marked(line: str, style: str = "") -> Text:
-    """Return the line as styled text, in which parts between backticks are code."""
+    """Style the line, with the parts between backticks as code."""
     text = Text(style=style)
     for number, part in enumerate(line.split("`")):
         text.append(part, style="bold cyan" if number % 2 else "")

@@ -1,4 +1,4 @@
-"""Options of other tools, and the corresponding options of `lacuna` commands."""
+"""Options of other tools, and the `lacuna` options that correspond to them."""
 
 import re
 from typing import Any, Final
@@ -7,7 +7,7 @@ _LISTEN: Final = "--listen HOST:PORT"
 _CLUSTER: Final = ("--bootstrap HOST:PORT", _LISTEN)
 _FOLDER: Final = ("--data PATH", "--objects PATH")
 
-#: The hint names the first option in the row that the command has.
+#: The hint names the first option in a row that the command has.
 _INSTEAD: Final[dict[str, tuple[str, ...]]] = {
     "--port": (_LISTEN, *_CLUSTER),
     "--host": (_LISTEN, *_CLUSTER),
@@ -56,13 +56,13 @@ _NAMES: Final = ("--topic", "--topics", "--group", "--transactional-id", "--name
 
 
 def hint_for(option: str, command: Any) -> str:
-    """Return a hint about the option to use instead of one that `command` does not have, or "" if no hint is known."""
+    """Suggest an option in place of one that `command` does not have. Return "" if there is no suggestion."""
     there = {name for parameter in command.params for name in parameter.opts}
     for text in _INSTEAD.get(option, ()):
         if text.split(" ", 1)[0] in there:
             return f"write {text}"
     if option in ("--config", "-c"):
-        return "write it before the command: lacuna --config FILE COMMAND"
+        return "put it before the command: lacuna --config FILE COMMAND"
     if option == "--replication-factor":
         return "Lacuna has no replicas, because the object store keeps the records safe"
     if re.fullmatch(r"-\d+", option):

@@ -58,9 +58,7 @@ Wanted = Annotated[
 ]
 LeftOut = Annotated[
     list[str] | None,
-    option(
-        "--exclude", help="Leave out this topic, or topics that match a pattern. May be repeated."
-    ),
+    option("--exclude", help="Skip this topic, or topics that match a pattern. May be repeated."),
 ]
 
 
@@ -69,8 +67,6 @@ _KEEP_ABORTED: Final = "--keep-aborted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The options of `lacuna import run`."""
-
     source: Source
     topic: Wanted = None
     exclude: LeftOut = None
@@ -78,7 +74,7 @@ class Given:
         bool,
         option(
             "--once/--follow",
-            help="Exit once everything that was decided at the start has been copied, instead of following the source.",
+            help="Copy only what the source has decided so far, and exit, instead of following the source.",
         ),
     ] = False
     rights: Annotated[bool, option("--rights/--no-rights", help="Also copy ACLs and quotas.")] = (
@@ -149,7 +145,7 @@ async def _run(given: Given, location: "ClusterLocation") -> None:
 
 
 async def _shown(importer: "Importer") -> None:
-    """Run an importer, and show on a terminal how many offsets have been copied."""
+    """Run an importer and, on a terminal, show how many offsets have been copied."""
     from lacuna.cli.progress import offsets_done
 
     running = asyncio.ensure_future(importer.run())
@@ -281,7 +277,7 @@ async def promote(
 def _place_and_offset(text: str) -> tuple[tuple[str, int], int]:
     found = _PLACE_AND_OFFSET.fullmatch(text)
     if found is None:
-        fail(f"--at {text}: write TOPIC:PARTITION=OFFSET, such as orders:0=1200")
+        fail(f"--at {text}: use TOPIC:PARTITION=OFFSET, such as orders:0=1200")
     return (found[1], int(found[2])), int(found[3])
 
 
@@ -340,7 +336,7 @@ async def verify(
                 differences.append(compared.difference)
                 _say(compared.difference)
     if differences:
-        fail(f"{show_count(len(differences), 'difference')}: the lines above name them")
+        fail(f"{show_count(len(differences), 'difference')}: see the lines above")
     print_line(
         f"equal: {show_count(records, 'record')} of {show_count(partitions, 'partition')}, under both isolation "
         "levels, and the committed offsets of groups"

@@ -1,4 +1,4 @@
-"""Shared by jobs: the choice between Spark and this process, and the check that report files can be written."""
+"""For jobs: chooses between Spark and this process, and checks that report files can be written."""
 
 import os
 from contextlib import ExitStack
@@ -25,8 +25,6 @@ _SPARK = "Spark"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkOptions:
-    """The options that choose between Spark and this process."""
-
     spark: Annotated[
         bool | None,
         option(
@@ -48,15 +46,15 @@ class SparkOptions:
     ] = None
 
     def choice(self) -> bool | None:
-        """Return whether the user chose Spark, with --spark or with Spark settings; None if the user did not choose.
+        """Return whether to use Spark, or None if the user expressed no choice through --spark or Spark settings.
 
-        Raises UserError for Spark settings together with --no-spark.
+        Raises UserError if Spark settings are combined with --no-spark.
         """
         if not (is_typed(click.get_current_context(), "master") or self.conf):
             return self.spark
         if self.spark is False:
             raise UserError(
-                "--master and --conf have no effect with --no-spark: leave them out, or leave --no-spark out"
+                "--master and --conf have no effect with --no-spark: omit them, or omit --no-spark"
             )
         return True
 
@@ -68,9 +66,9 @@ def choose_workers(
     progress: "Progress",
     stack: ExitStack,
 ) -> "Workers":
-    """Return the workers for the job `name`. Spark starts on first use; the exit stack stops it.
+    """Return the workers for the job `name`. Spark starts at first use, and stops when `stack` is closed.
 
-    Raises PipelineError if the Spark master is not valid or does not answer.
+    Raises PipelineError if the Spark master is invalid or does not respond.
     """
     from lacuna.pipeline.session import check_master, parse_settings, spark_session
     from lacuna.pipeline.workers import SPARK_FROM_BYTES, Workers
@@ -91,19 +89,19 @@ def choose_workers(
 
 
 def check_report_file(option: str, file: Path | str | None) -> None:
-    """Raises UserError if a report cannot be written to `file`. `option` is the option that errors name.
+    """Raises UserError, naming `option`, if a report cannot be written to `file`.
 
-    Call this function before the work begins, so that the report is not lost at the end. None (no report) and "-"
-    (standard output) always pass.
+    Call it before the work begins, so that the report is not lost at the end. None (no report) and "-" (standard
+    output) always pass.
     """
     if file is None or str(file) == "-":
         return
     path = Path(file)
     if path.is_dir():
-        fail(f"{option} {path} is a folder: name a file in the folder")
+        fail(f"{option} {path} is a folder: specify a file in the folder")
     if not path.parent.is_dir():
         fail(
-            f"{option} {path}: the folder {path.parent} does not exist: create it, or name another file"
+            f"{option} {path}: the folder {path.parent} does not exist: create it, or choose another file"
         )
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        fail(f"{option} {path} is not writable: change its permissions, or name another file")
+        fail(f"{option} {path} is not writable: change its permissions, or choose another file")

@@ -1,4 +1,4 @@
-"""`lacuna controlplane copy` and `set-time`, which work on a journal that no control plane is using."""
+"""`lacuna controlplane copy` and `set-time`, which work on a journal that is not in use."""
 
 import time
 from typing import Annotated
@@ -25,7 +25,7 @@ async def copy(
 ) -> None:
     """Copies a journal to another place while no control plane is running.
 
-    The records in the store stay where they are. The copy is read back and compared before a control plane can lead on
+    The records in the store stay where they are. The copy is read back and compared before any control plane can use
     it.
     """
     store, lease_ms = settings.make(StoreUrl).store, settings.make(LeaderLease).lease_ms

@@ -1,4 +1,4 @@
-"""`lacuna judge`: puts load on any Kafka, and checks what its clients saw."""
+"""`lacuna judge`: puts a load on any Kafka cluster, and checks what its clients observe."""
 
 import asyncio
 import random
@@ -30,8 +30,6 @@ _FAULTS: Final = "Faults"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The options of `lacuna judge`."""
-
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
     seconds: Annotated[
         float,
@@ -67,7 +65,7 @@ class Given:
         float,
         option(
             min=1,
-            help="The number of seconds after its commit within which a record must be visible if there is no fault.",
+            help="Seconds within which committed records must become visible while there is no fault.",
         ),
     ] = 30.0
     html: Annotated[
@@ -92,7 +90,7 @@ class Given:
 
 
 def judge(given: Given) -> None:
-    """Judges any Kafka by what its clients see: puts load on it, and looks for anomalies.
+    """Judges any Kafka cluster by what its clients observe: puts a load on it, and looks for anomalies.
 
     The load consists of transactional and idempotent producers, exactly-once loops, transactions that read lists and
     append to them, consumers of both isolation levels, and a share group. The load uses topics of its own, which are
@@ -125,14 +123,14 @@ def _read(path: Path) -> "History":
 
     history = parse(path.read_text(encoding="utf-8"))
     if not history:
-        raise UserError(f"{path} has no operations: write one with --history")
+        raise UserError(f"{path} contains no operations: create such a file with --history")
     return history
 
 
 def _observed(given: Given) -> "History":
-    """Run the load, and return the observations. The history is written even if the cluster cannot be judged.
+    """Run the load, and return the history. The history is written even if the cluster cannot be judged.
 
-    If the final reading fails, anomalies that were found earlier still count.
+    If the final reading fails, anomalies found earlier still count.
     """
     from lacuna.judge.checker import judge as judged
     from lacuna.judge.client import Brokers
@@ -141,7 +139,7 @@ def _observed(given: Given) -> "History":
 
     if len(given.heal or ()) > len(given.fault or ()):
         raise UserError(
-            "there are more --heal than --fault: give at most one --heal for each --fault"
+            "there are more --heal options than --fault options: use at most one --heal for each --fault"
         )
     seed = secrets.randbits(32) if given.seed is None else given.seed
     plan = Plan(
@@ -171,7 +169,7 @@ def _observed(given: Given) -> "History":
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file. If writing fails, report the failure, but keep the verdict and the exit code."""
+    """Write a file. A failure is reported, but changes neither the verdict nor the exit code."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

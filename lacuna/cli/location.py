@@ -1,4 +1,4 @@
-"""Finds the cluster that a job works on from --bootstrap, --data, --control and --store."""
+"""Finds a job's cluster from --bootstrap, --data, --control and --store."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ _LOCAL: Final = "unix:"
 
 
 def locate(place: JobPlace, *, needs_control: bool = True) -> ClusterLocation:
-    """Return the location of the cluster that the options name. The agents supply what the options leave out.
+    """Find the cluster that the options name, and ask its agents for what the options leave out.
 
-    With `needs_control`, the location must include a control plane. Raises PipelineError or UserError, whose message
-    gives the remedy.
+    With `needs_control`, a control plane must be found as well. Raises PipelineError or UserError, with the remedy.
     """
     from lacuna.pipeline.location import find_cluster
 
@@ -60,14 +59,14 @@ def _asks_agents(place: JobPlace) -> bool:
 
 
 def find_place(control: ControlPlace | None, data: Path | None, agents: Agents) -> ControlPlace:
-    """Return the place of the control plane that the options name, or else of the control plane that the agents use."""
+    """Return the control plane that the options name, or else the one that the agents use."""
     if control or data:
         return find_control(control, data)
     return _checked(asyncio.run(places_of(agents)), agents)
 
 
 def _checked(places: Places, agents: Agents) -> ControlPlace:
-    """Return the place of the control plane. Raises UserError if this process cannot reach it."""
+    """Return the control plane's place. Raises UserError if this process cannot reach it."""
     path = places.control.removeprefix(_LOCAL)
     if places.control.startswith(_LOCAL) and not Path(path).exists():
         fail(
@@ -77,7 +76,7 @@ def _checked(places: Places, agents: Agents) -> ControlPlace:
     place = control_place(click.get_current_context(), places.control)
     if places.has_control_tls and not place.tls.is_given:
         fail(
-            f"the control plane at {places.control} requires a certificate: name its files with --control-tls-cert, "
+            f"the control plane at {places.control} requires a certificate: specify its files with --control-tls-cert, "
             "--control-tls-key and --control-tls-ca"
         )
     return place

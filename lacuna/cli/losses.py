@@ -1,4 +1,4 @@
-"""The option --accept-loss, for the commands that open a journal."""
+"""The option --accept-loss of the commands that open a journal."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ from lacuna.operating.journals import SharedJournalOptions
 def go_on_without(data: Path, open_store: Callable[[], ObjectStore] | None = None) -> None:
     """Replaces the journal in a data folder with its intact part, and reports the loss on standard error.
 
-    Without `open_store`, the journal is not compared with a store. Raises JournalError, ForeignStoreError,
+    With `open_store`, the journal is also compared with the store. Raises JournalError, ForeignStoreError,
     ObjectStoreError.
     """
     from lacuna.operating.losses import accept_loss, describe
@@ -35,10 +35,7 @@ def go_on_without(data: Path, open_store: Callable[[], ObjectStore] | None = Non
 async def go_on_with_shared(
     journal: SharedJournalOptions, open_store: Callable[[], ObjectStore] | None = None
 ) -> None:
-    """Restarts a shared journal from its intact part, and reports the loss on standard error.
-
-    `open_store` works as in `go_on_without`, and the same errors are raised.
-    """
+    """Restarts a shared journal from its intact part, and reports the loss, as `go_on_without` does."""
     from lacuna.operating.losses import accept_shared_loss, describe
 
     store = None if open_store is None else await asyncio.to_thread(open_store)

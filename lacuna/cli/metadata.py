@@ -1,4 +1,4 @@
-"""`lacuna metadata`: metadata snapshots in the bucket, for jobs that read without a control plane."""
+"""`lacuna metadata`: snapshots of metadata in the bucket, for jobs that read without a control plane."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _publish_on(control: JobClient, store: str, keep_ms: int, pause: float) -> N
 
 
 def _keep_ms(keep: str) -> int:
-    """Return --keep in milliseconds. Raises UserError for a time that the control plane would reject."""
+    """Parse --keep into milliseconds. Raises UserError for a time that the control plane would reject."""
     keep_ms = int(parse_duration(keep, "--keep") * 1000)
     if keep_ms > LONGEST_PIN_MS:
         fail(

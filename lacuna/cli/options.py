@@ -31,14 +31,14 @@ _INSTEAD = {
 
 
 def folder(text: str) -> Path:
-    """Return the path of a folder. Raises BadParameter for empty text, which would mean the current folder."""
+    """Parse the path of a folder. Raises BadParameter for empty text, which would mean the current folder."""
     if not text:
-        raise click.BadParameter("it is empty; write . for the current folder")
+        raise click.BadParameter("it is empty; use . for the current folder")
     return Path(text)
 
 
 def _typed_first(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Drops a value from the environment or the config file if a typed option replaces it."""
+    """Ignore a value from the environment or the config file if the user typed an option that replaces it."""
     name = parameter.name or ""
     is_overruled = any(is_typed(context, other) for other in _INSTEAD[name])
     return None if is_overruled and not is_typed(context, name) else value
@@ -54,9 +54,9 @@ _COMMAND_CONFIG = option(
 
 
 def agents_from(settings: str) -> Callable[..., Agents | None]:
-    """Return the callback for an option that takes addresses. Connections to them use the settings from another option.
+    """Return the callback of an option for agents' addresses, whose connections use the file in the option `settings`.
 
-    `settings` is the name of that other option. SRV names among the addresses are resolved.
+    The callback resolves SRV names.
     """
     key = settings.removeprefix("--").replace("-", "_")
 
@@ -101,7 +101,6 @@ _CONTROL_ROWS = [row for row in settings_of(ControlTlsSettings).values() if row.
 
 
 def _to_place(context: click.Context, parameter: click.Parameter, value: str) -> Any:
-    """Return the address of the control plane from --control, and the TLS files for connections to it."""
     address = _typed_first(context, parameter, value)
     if address is None:
         return None
@@ -109,7 +108,7 @@ def _to_place(context: click.Context, parameter: click.Parameter, value: str) ->
 
 
 def control_place(context: click.Context, address: str) -> ControlPlace:
-    """Return the place of a control plane, with the TLS files that the options and the environment name."""
+    """Return a control plane's place, with the TLS files from the options and the environment."""
     given = {
         row.key: context.meta.get(row.option.removeprefix("--").replace("-", "_"))
         for row in _CONTROL_ROWS
@@ -181,7 +180,7 @@ JobKeys = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedPlace:
-    """The options that name the cluster that a command asks: its agents, or its control plane directly."""
+    """The options for the cluster to ask: its agents, or its control plane directly."""
 
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
     control: Control = None
@@ -190,7 +189,7 @@ class AskedPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlace(AskedPlace):
-    """The options that name the cluster of a job. Agents supply what the options leave out."""
+    """The options for a job's cluster. The agents are asked for what the options leave out."""
 
     store: Store = None
     encryption_keys: JobKeys = None
@@ -200,10 +199,9 @@ Yes = Annotated[bool, option("--yes", "-y", help="Do not ask for confirmation.")
 
 
 def confirm(question: str, is_confirmed: bool) -> None:
-    """Asks the user, unless `is_confirmed`. Raises Abort if the answer is no, and UserError if there is no terminal.
+    """Asks the user, unless `is_confirmed`. Raises Abort if the user declines, and UserError without a terminal.
 
-    Call this function outside of event loops: inside one, the first Ctrl-C would cancel a task, and the prompt would
-    keep waiting.
+    Do not call it inside an event loop, where the first Ctrl-C would cancel a task while the prompt keeps waiting.
     """
     if is_confirmed:
         return

@@ -1,4 +1,4 @@
-"""The output format of tables: the options, and the key of their value in a command's context."""
+"""The options for the format of tables, and the key of the chosen format in a command's context."""
 
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ OUTPUTS: Final = ("table", "tsv", "json")
 
 
 def output_options() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options --output and --json, as arguments of `Option`."""
+    """Return arguments to create the options --output and --json."""
 
     def store(context: click.Context, _: click.Parameter, value: Any) -> None:
         if value:

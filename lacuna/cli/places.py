@@ -1,6 +1,6 @@
-"""Settings for a whole process: addresses and places, log lines, the number of workers.
+"""Settings that apply to a whole process: addresses, places, log lines, and the number of workers.
 
-Agents and control planes define the rows for their own settings. `lacuna.cli.tables` lists all rows.
+Agents and control planes define their own rows. `lacuna.cli.tables` lists all rows.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _CONSOLE: Final = "Web console"
 
 
 class Checked:
-    """A settings class that checks its values when an instance is made. Raises SettingsError."""
+    """A settings class that checks its values on creation. Raises SettingsError."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ class DataFolder(Checked):
 
     def __post_init__(self) -> None:
         if not self.data:
-            raise SettingsError("data is empty: write . for the current folder")
+            raise SettingsError("data is empty: use . for the current folder")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class ControlAddress(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket(Checked):
-    """The bucket of the records, and the encryption that S3 applies to its objects."""
+    """The bucket for records, and how S3 encrypts its objects."""
 
     bucket: str = setting(
         "bucket",
@@ -96,7 +96,7 @@ class Bucket(Checked):
     )
 
     def url(self) -> str:
-        """Return the URL of the bucket as a store."""
+        """Return the store URL of the bucket."""
         options = {"sse": self.sse, "sse_kms_key_id": self.sse_kms_key_id}
         return bucket_url(self.bucket, endpoint=self.endpoint, **options)
 
@@ -132,7 +132,7 @@ class StoreUrl(Checked):
         "store",
         "",
         f"The URL of the cluster's object store: {SHARED_FORMS}. A control plane with --journal needs "
-        "it, because the bucket holds the journal's snapshots, or with `bucket` the whole journal.",
+        "it, because the bucket contains the journal's snapshots or, with `bucket`, the whole journal.",
         option="--store",
         panel=_RECORDS,
         yields_to=("moto", "bucket", "objects"),
@@ -294,7 +294,6 @@ class ConsoleVisitors(Checked):
     )
 
     def names(self) -> tuple[str, ...]:
-        """Return the host names."""
         return tuple(name for each in self.hosts.split(",") if (name := each.strip()))
 
 

@@ -26,13 +26,13 @@ _TRANSACTIONS: Final = "Transactions"
 
 def _codec(text: str) -> str:
     if text not in _CODECS:
-        raise click.BadParameter(f"{text!r} is not a codec: write {', '.join(_CODECS)}")
+        raise click.BadParameter(f"{text!r} is not a codec: choose one of {', '.join(_CODECS)}")
     return text
 
 
 def _input_format(text: str) -> str:
     if text not in _FORMATS:
-        raise click.BadParameter(f"{text!r} is not a format: write {' or '.join(_FORMATS)}")
+        raise click.BadParameter(f"{text!r} is not a format: choose {' or '.join(_FORMATS)}")
     return text
 
 
@@ -130,11 +130,9 @@ def produce(
     except ImportError:
         fail("produce needs a Kafka client: pip install 'lacuna-log[demo]'")
     if whole and not file:
-        fail("--whole needs files: name them with --file")
+        fail("--whole needs files: specify them with --file")
     if input_format == _JSON and (key_separator is not None or null or whole):
-        fail(
-            "JSON lines have their own keys and nulls: leave --key-separator, --null and --whole out"
-        )
+        fail("JSON lines have their own keys and nulls: omit --key-separator, --null and --whole")
     if transactional_id is None and (abort or records_per_transaction is not None):
         name = "--abort" if abort else "--records-per-transaction"
         fail(f"{name} needs a transaction: add --transactional-id")
@@ -161,9 +159,9 @@ def produce(
 
 
 def _write(writer: "Writer", records: "Iterator[Record]", *, is_typed: bool) -> None:
-    """Writes all records. On Ctrl-C, prints the outcome of the records and raises Exit."""
+    """Write all records. On Ctrl-C, print what became of them and raise Exit."""
     if is_typed:
-        err.print("Write one record per line; Ctrl-D ends.", style="dim")
+        err.print("Enter one record per line; press Ctrl-D to finish.", style="dim")
     with writer:
         try:
             for record in records:
@@ -199,7 +197,7 @@ def _records(
 def _header(text: str) -> tuple[str, bytes]:
     name, equals, value = text.partition("=")
     if not name or not equals:
-        fail(f"--header {text}: write NAME=VALUE, for example source=shop")
+        fail(f"--header {text}: use NAME=VALUE, for example source=shop")
     _check_name(name, "--header")
     return name, value.encode(errors="surrogateescape")
 
@@ -212,11 +210,11 @@ def _check_name(name: str, what: str) -> None:
 
 
 def _stopped(writer: "Writer") -> str:
-    """Ends the writer after Ctrl-C, and returns the line about the outcome of the records."""
+    """End the writer after Ctrl-C, and return a line about what became of the records."""
     before = writer.transactions
     aborted = writer.abandon()
     if aborted:
-        ended = f"{show_count(before, 'earlier transaction')} ended before" if before else ""
+        ended = f"{show_count(before, 'earlier transaction')} ended before that" if before else ""
         line = f"stopped: aborted the open transaction of {show_count(aborted, 'record')}"
         return f"{line}; {ended}" if ended else line
     return f"stopped: {show_count(writer.records, 'record')} arrived"

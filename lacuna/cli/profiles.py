@@ -1,4 +1,4 @@
-"""`lacuna profile`: names for clusters, so that commands need no options for addresses and security settings."""
+"""`lacuna profile`: names for clusters, which save typing addresses and security settings."""
 
 import json
 from collections.abc import Mapping
@@ -90,7 +90,7 @@ def delete_profile(name: Name) -> None:
 
 
 def _write(current: str, profiles: Mapping[str, Mapping[str, str]]) -> None:
-    """Replaces the profiles file. JSON's syntax for text is also valid in TOML."""
+    """Replace the profiles file. JSON strings are valid in TOML."""
     lines = [f"current = {json.dumps(current)}"]
     for name, given in profiles.items():
         lines += ["", f"[{json.dumps(name)}]"]

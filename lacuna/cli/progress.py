@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar on a terminal, or lines."""
+"""Progress on standard error: a bar on a terminal, lines elsewhere."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -29,27 +29,27 @@ _FIGURES: Final = 39
 
 
 class Shown(Progress):
-    """Progress that a command shows. This base class shows nothing."""
+    """Progress as a command shows it. This base class shows nothing."""
 
     def end(self) -> None:
-        """Removes the bar, so that output starts on a new line. The next stage shows a new bar."""
+        """Removes the bar, so that output can follow. The next stage shows a new bar."""
 
     def hide(self) -> None:
-        """Removes the bar until there is further progress, so that output starts on a new line."""
+        """Removes the bar until there is more progress, so that output can follow."""
 
 
 class _Speed(ProgressColumn):
-    """The speed in the units that the commands use everywhere: MiB, not rich's MB."""
+    """The speed in MiB/s, the unit that all commands use, instead of rich's MB/s."""
 
     def render(self, task: Task) -> Text:
-        """Return the speed, for example 12.3 MiB/s; empty until the first progress."""
+        """Return the speed, such as 12.3 MiB/s, or nothing until there is progress."""
         speed = task.finished_speed or task.speed
         text = "" if speed is None else f"{show_size(int(speed))}/s"
         return Text(text, style="progress.data.speed")
 
 
 class _Bar(Shown):
-    """A one-line bar, shown from the first stage until `end`. A stage that begins when all work is done starts at 0."""
+    """A one-line bar, shown from the first stage until `end`. A stage that begins once all work is done starts at 0."""
 
     def __init__(self, *columns: ProgressColumn) -> None:
         widest, narrowest = _BAR
@@ -97,7 +97,7 @@ class _Bar(Shown):
 
 
 class _Lines(Shown):
-    """Prints a line for each stage and, if `expected` makes one, for each amount that `expect` adds."""
+    """Prints a line for each stage. If `expected` is given, also prints a line each time `expect` adds to the total."""
 
     def __init__(self, expected: Callable[[int], str] | None) -> None:
         self._expected = expected
@@ -113,18 +113,18 @@ class _Lines(Shown):
 def bytes_done(
     expected: Callable[[int], str] | None = None, *, has_lines: bool = True
 ) -> AbstractContextManager[Shown]:
-    """Shows the number of bytes done. Without a terminal, prints lines if `has_lines`."""
+    """Shows the number of bytes processed. Without a terminal, prints lines if `has_lines`."""
     columns = DownloadColumn(binary_units=True), _Speed(), TimeRemainingColumn()
     return _shown(_Lines(expected) if has_lines else Shown(), *columns)
 
 
 def tasks_done() -> AbstractContextManager[Shown]:
-    """Shows the number of tasks done. Without a terminal, prints a line for each stage."""
+    """Shows the number of completed tasks. Without a terminal, prints a line for each stage."""
     return _shown(_Lines(None), MofNCompleteColumn(), TimeElapsedColumn())
 
 
 def offsets_done() -> AbstractContextManager[Shown]:
-    """On a terminal, shows the number of offsets done."""
+    """Shows the number of offsets processed, but only on a terminal."""
     return _shown(Shown(), MofNCompleteColumn(), TimeElapsedColumn())
 
 

@@ -1,4 +1,4 @@
-"""Queries about topics that several commands send to agents: metadata, offsets, configs."""
+"""Requests about topics that several commands send to agents: metadata, offsets, configs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,7 +23,7 @@ TOPIC_RESOURCE = 2
 
 
 async def existing_topic(connection: KafkaConnection, name: str) -> MetadataResponseTopic:
-    """Return the metadata of a topic. If the topic does not exist, raises UserError with the most similar name."""
+    """Return a topic's metadata. Raises UserError, with the most similar name, if the topic does not exist."""
     (topic,) = await topic_metadata(connection, name)
     if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         known = [each.name or "" for each in await topic_metadata(connection, None)]
@@ -36,7 +36,7 @@ async def existing_topic(connection: KafkaConnection, name: str) -> MetadataResp
 async def topic_metadata(
     connection: KafkaConnection, name: str | None, *, creates: bool = False
 ) -> Sequence[MetadataResponseTopic]:
-    """Return the metadata of one topic or of all topics. With `creates`, the cluster may create a missing topic."""
+    """Return the metadata of one topic, or of all. With `creates`, the cluster may create a missing topic."""
     topics = None if name is None else [MetadataRequestTopic(name=name)]
     request = MetadataRequest(topics, allow_auto_topic_creation=creates)
     return (await connection.ask(*METADATA, request)).topics
@@ -52,7 +52,7 @@ async def topic_offsets(
 async def topic_lags(
     connection: KafkaConnection, name: str, positions: Mapping[int, int]
 ) -> dict[int, int]:
-    """Return the number of records left to read for a read_committed consumer at a position in each partition."""
+    """Return, by partition, how many records a read_committed consumer at the given position has yet to read."""
     timestamps = {partition: LAG - position for partition, position in positions.items()}
     return _offsets_in(name, await list_offsets(connection, name, timestamps, READ_COMMITTED))
 
@@ -66,7 +66,6 @@ def _offsets_in(name: str, answers: Sequence[wire.ListOffsetsPartitionResponse])
 async def list_offsets(
     connection: KafkaConnection, name: str, timestamps: Mapping[int, int], isolation: int
 ) -> Sequence[wire.ListOffsetsPartitionResponse]:
-    """Return an agent's answer for each partition."""
     queries = [
         wire.ListOffsetsPartition(each, timestamp=timestamp)
         for each, timestamp in timestamps.items()
@@ -79,7 +78,7 @@ async def list_offsets(
 async def topic_configs(
     connection: KafkaConnection, name: str
 ) -> Sequence[DescribeConfigsResourceResult] | None:
-    """Return the configs of a topic, or None if the user may not see them (producers do not need that right)."""
+    """Return a topic's configs, or None if the user may not see them; producers do not need that right."""
     request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, name, None)])
     response = await connection.ask(*DESCRIBE_CONFIGS, request)
     (result,) = response.results

@@ -120,9 +120,9 @@ async def _alter(
 def _entity(user: str | None, client: str | None, host: str | None) -> list[wire.EntityData]:
     given = dict(zip(_KINDS.values(), (user, client, host), strict=True))
     if not any(given.values()):
-        fail("say whose quotas these are with --user, --client or --host")
+        fail("specify whose quotas these are with --user, --client or --host")
     if host and (user or client):
-        fail("quotas of --host cannot be combined with others: leave --user and --client out")
+        fail("--host cannot be combined with others: omit --user and --client")
     return [
         wire.EntityData(kind, None if name == _DEFAULT else name)
         for kind, name in given.items()
@@ -137,14 +137,14 @@ def _words(entity: Sequence[wire.EntityData]) -> str:
 
 def _key(name: str) -> str:
     if name not in _KEYS and name not in _NAMES:
-        fail(f"{name} is not a quota: write {', '.join(_KEYS)}")
+        fail(f"{name} is not a quota: choose one of {', '.join(_KEYS)}")
     return _KEYS.get(name, name)
 
 
 def _change(text: str) -> wire.OpData:
     name, equals, value = text.partition("=")
     if not equals:
-        fail(f"{text}: write QUOTA=VALUE, for example produce=10MiB")
+        fail(f"{text}: use QUOTA=VALUE, for example produce=10MiB")
     key = _key(name)
     if _NAMES[key] in _SIZES:
         return wire.OpData(key, float(parse_size(value, text)), remove=False)

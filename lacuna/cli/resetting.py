@@ -51,7 +51,7 @@ async def reset(
 ) -> None:
     """Shows the offsets to which a group would be reset; with --execute, resets the group.
 
-    The end is the last stable offset, so that no record of an open transaction is skipped. A group with members is
+    `--to end` means the last stable offset, so no record of an open transaction is skipped. A group with members is
     rejected, because its members would continue from their positions and overwrite the offsets. A share group begins at
     the new offsets, and forgets its deliveries from there on.
     """
@@ -62,7 +62,7 @@ async def reset(
         committed = await read(connection, group)
     topics = topic or sorted({name for name, _ in committed})
     if not topics:
-        fail(f"group {group} has not committed any offsets: name its topics with --topic")
+        fail(f"group {group} has not committed any offsets: specify topics with --topic")
     moves: dict[str, dict[int, int]] = {}
     for name in topics:
         end = Point(Kind.END)
@@ -97,7 +97,7 @@ async def delete(
 ) -> None:
     """Deletes a group's offsets in topics, and shows the deleted offsets.
 
-    The group then begins in these topics as a new group does. A share group must have no members. A consumer group may
+    The group then starts in these topics as a new group would. A share group must have no members. A consumer group may
     have members, but they must not read these topics.
     """
     found = await _listed(bootstrap, group)
@@ -128,7 +128,7 @@ async def delete(
 
 
 async def _check_empty(bootstrap: Agents, group: str) -> str:
-    """Return the type of the group, or "" if the group does not exist. Raises UserError if it has members."""
+    """Return the type of the group, or "" if it does not exist. Raises UserError if it has members."""
     listed = await _listed(bootstrap, group)
     if listed is None:
         return ""
@@ -141,7 +141,7 @@ async def _check_empty(bootstrap: Agents, group: str) -> str:
 
 
 async def _listed(bootstrap: Agents, group: str) -> ListedGroup | None:
-    """Return the group as listed by its agent, or None if it does not exist. Each agent lists its own groups."""
+    """Find the group by asking every agent, since each lists only its own. Return None if there is none."""
     async for each in listed_groups(bootstrap):
         if each.group_id == group:
             return each
@@ -149,7 +149,7 @@ async def _listed(bootstrap: Agents, group: str) -> ListedGroup | None:
 
 
 async def listed_groups(bootstrap: Agents) -> AsyncIterator[ListedGroup]:
-    """Yield the groups of each agent in turn. Raises UserError at the first agent that does not list its groups."""
+    """Yield the groups of each agent in turn. Raises UserError at the first agent that fails to list its groups."""
     for response in await ask_every_agent(bootstrap, *LIST_GROUPS, ListGroupsRequest()):
         check(response.error_code, "groups")
         for each in response.groups:
@@ -159,7 +159,7 @@ async def listed_groups(bootstrap: Agents) -> AsyncIterator[ListedGroup]:
 async def committed_offsets(
     connection: KafkaConnection, group: str
 ) -> Mapping[tuple[str, int], int]:
-    """Return the committed offsets of a group by topic and partition."""
+    """Return a group's committed offsets by topic and partition."""
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)])
     response = await connection.ask(*OFFSET_FETCH, request)
     (fetched,) = response.groups
@@ -174,7 +174,7 @@ async def committed_offsets(
 async def _first_unfinished(
     connection: KafkaConnection, group: str
 ) -> Mapping[tuple[str, int], int]:
-    """Return the start offsets of a share group, by topic and partition."""
+    """Return a share group's start offsets by topic and partition."""
     response = await share_offsets(connection, group)
     return {
         (topic.topic_name, each.partition_index): each.start_offset
@@ -186,7 +186,7 @@ async def _first_unfinished(
 async def share_offsets(
     connection: KafkaConnection, group: str
 ) -> wire.DescribeShareGroupOffsetsResponseGroup:
-    """Return the offsets of a share group in all its partitions. Raises UserError."""
+    """Return a share group's offsets in all its partitions. Raises UserError."""
     response = await connection.ask(
         *DESCRIBE_SHARE_GROUP_OFFSETS,
         wire.DescribeShareGroupOffsetsRequest(

@@ -1,4 +1,4 @@
-"""Shared by commands that keep running: readiness, signals, logging, and ending along with the parent process."""
+"""What servers share: readiness, signals, logging, and ending with the parent process."""
 
 import asyncio
 import ctypes
@@ -51,9 +51,9 @@ _KEPT_BYTES = 256 << 20
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]], *, reads_much: bool = True) -> None:
-    """Runs the coroutine returned by `main` until it ends. Ctrl-C, SIGTERM or the supervisor's death cancels it.
+    """Runs the coroutine from `main`. Ctrl-C, SIGTERM or the end of the supervisor cancels it.
 
-    A process that `reads_much` keeps the memory of its buffers.
+    With `reads_much`, freed read buffers are kept for reuse.
     """
     _spare_the_collector()
     if reads_much:
@@ -63,10 +63,10 @@ def run(main: Callable[[], Coroutine[Any, Any, None]], *, reads_much: bool = Tru
 
 
 def _spare_the_collector() -> None:
-    """Makes the garbage collector run rarely and skip the modules loaded so far.
+    """Make the garbage collector run rarely, and skip the modules loaded so far.
 
-    Modules are never garbage, and reference counting frees the objects of a request. Without this, a server that read
-    cold small extents spent 5 to 14 % of its time looking for cycles.
+    Modules are never garbage, and reference counting frees a request's objects. Without this, a server that read cold,
+    small extents spent 5 to 14 % of its time looking for cycles.
     """
     gc.collect()
     gc.freeze()
@@ -74,10 +74,9 @@ def _spare_the_collector() -> None:
 
 
 def _keep_freed_memory() -> None:
-    """Makes malloc keep freed read buffers for later reads, instead of returning them to the kernel.
+    """Make malloc keep freed read buffers instead of returning them to the kernel.
 
-    The kernel clears each page of new memory, which took a fifth of the CPU time of a server that reads. Only glibc has
-    these settings.
+    The kernel clears each new page, which cost a reading server a fifth of its CPU time. Only glibc has these settings.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -106,7 +105,7 @@ async def _run(main: Coroutine[Any, Any, None]) -> None:
 
 
 def _watch_parent(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    """Calls `stop` when the pipe from the parent closes, which happens even if the parent is ended by SIGKILL."""
+    """Call `stop` when the parent's pipe closes, as it does even if the parent is killed."""
     descriptor = sys.stdin.fileno()
     os.set_blocking(descriptor, False)
 
@@ -124,19 +123,19 @@ async def forever() -> None:
 
 
 def say_ready(line: str) -> None:
-    """Reports that this process is ready: with `line` to people and parent processes, and to systemd."""
+    """Reports that this process is ready: prints `line` for people and parent processes, and notifies systemd."""
     say(line)
     notify(SERVING)
 
 
 def say(line: str) -> None:
-    """Prints a line to standard output and flushes it, so that a parent process sees it at once."""
+    """Prints and flushes a line, so that a parent process sees it at once."""
     click.echo(line)
     sys.stdout.flush()
 
 
 class LinesOfJson(logging.Formatter):
-    """Formats each event as one line with a JSON object."""
+    """Formats each log entry as one line with a JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
         event: dict[str, object] = {
@@ -151,10 +150,9 @@ class LinesOfJson(logging.Formatter):
 
 
 def log_to_stderr(verbose: bool, log_format: str = TEXT) -> None:
-    """Logs warnings and denials to standard error and, with `verbose`, events.
+    """Logs warnings and denials to standard error; with `verbose`, also other events.
 
-    Each entry is one line, except on a terminal. With the `log_format` JSON, each entry is a JSON object, even on a
-    terminal.
+    Each entry is one line, except on a terminal. If `log_format` is JSON, each entry is a JSON object everywhere.
     """
     handler: logging.Handler = logging.StreamHandler()
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -176,7 +174,7 @@ def log_to_stderr(verbose: bool, log_format: str = TEXT) -> None:
 
 
 def notify(state: str) -> None:
-    """Sends `state` to the service manager that started this process, if there is one (sd_notify)."""
+    """Sends `state` to the service manager, if one started this process (sd_notify)."""
     path = os.environ.get(SOCKET)
     if not path:
         return

@@ -1,4 +1,4 @@
-"""`lacuna console`: the web console by itself, for a cluster that runs elsewhere."""
+"""`lacuna console`: runs only the web console, for a cluster that runs elsewhere."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -17,8 +17,6 @@ CONSOLE_READY = "console: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The options of `lacuna console`."""
-
     control: Control = None
     data: Data = None
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP

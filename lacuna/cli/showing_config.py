@@ -1,4 +1,4 @@
-"""`lacuna config`: the options of a command, their environment variables and their values."""
+"""`lacuna config`: a command's options, their environment variables and their values."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -32,12 +32,12 @@ def config(
 
 
 def _context(context: click.Context, words: Sequence[str]) -> click.Context:
-    """Return the context of a command. Raises UserError for a command that does not exist."""
+    """Return the command's context. Raises UserError if the command does not exist."""
     for word in words:
         group = context.command
         if not isinstance(group, click.Group) or word not in group.commands:
             fail(
-                f"the command {' '.join(words)} does not exist: `lacuna --help` lists all commands"
+                f"the command {' '.join(words)} does not exist: `lacuna --help` lists the commands"
             )
         child = group.commands[word]
         if isinstance(group, LazyGroup):
@@ -61,7 +61,6 @@ def _settings(context: click.Context) -> Iterator[tuple[object, ...]]:
 
 
 def _file(context: click.Context) -> tuple[object, ...]:
-    """Return the row of the option that names the config file."""
     root = context.find_root()
     (option,) = (each for each in root.command.params if each.name == "config")
     assert isinstance(option, click.Option)

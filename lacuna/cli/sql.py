@@ -1,4 +1,4 @@
-"""`lacuna sql`: answers a question about topics in SQL."""
+"""`lacuna sql`: queries topics with SQL."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -29,7 +29,7 @@ def sql(
     *,
     place: JobPlace,
 ) -> None:
-    """Answers a question about topics in SQL, with DuckDB, from the committed records in the bucket.
+    """Runs an SQL query over topics with DuckDB, on the committed records in the bucket.
 
     Each topic is a table with the columns topic, partition, "offset" (write it in quotes), timestamp, timestamp_type,
     key, value and headers. All topics of a statement are read up to one cut, which splits no transaction. Keys and
@@ -54,7 +54,7 @@ def _rows(found: Any) -> Iterator[Iterable[object]]:
 
 
 def _shown(value: Any) -> object:
-    """A value as text, except numbers, booleans and null. Bytes that are not UTF-8 have escapes."""
+    """Convert a value to text, unless it is a number, boolean or null. Bytes that are not UTF-8 are escaped."""
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, datetime):

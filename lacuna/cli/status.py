@@ -69,7 +69,7 @@ def status(
 
 
 def _report(agents: Agents) -> bool:
-    """Prints the health of a cluster. Returns True if nothing is wrong."""
+    """Print the cluster's health. Return True if nothing is wrong."""
     seen = asyncio.run(look(agents))
     problems = problems_of(seen, SystemWallClock().now_ms())
     wrong = [each for each in problems if each.severity is not Severity.ADVICE]

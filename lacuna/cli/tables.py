@@ -1,6 +1,6 @@
-"""The settings of the commands that keep running, and the keys and variables of all commands.
+"""The settings of all servers, and the keys and variables of all commands.
 
-`base/setting.py` describes the rows of settings. `all_…` imports every command.
+`base/setting.py` defines settings rows. The functions `all_…` import every command.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -45,12 +45,12 @@ CONTROL_PLANE: Final = (
 
 
 def rows_of(kinds: Iterable[type[Any]]) -> Mapping[str, Setting]:
-    """Return the rows of settings classes, by key."""
+    """Return the rows of some settings classes, by key."""
     return {row.key: row for kind in kinds for row in settings_of(kind).values()}
 
 
 def service_settings(configuration: Configuration) -> ServiceSettings:
-    """Return the settings of the control plane's service. The state machine's settings are made separately."""
+    """Return the settings of the control plane's service; those of the state machine are made separately."""
     return ServiceSettings(
         runtime=configuration.make(RuntimeSettings),
         tls=configuration.make(ControlTlsSettings),
@@ -63,12 +63,12 @@ ROWS: Final = rows_of((*PLACES, *AGENT, *CONTROL_PLANE))
 
 
 def all_keys() -> set[str]:
-    """Return the keys of all settings, and of the options of all commands."""
+    """Return the keys of all settings and of all commands' options."""
     return {*ROWS, *(key for each in contexts() for key in keys_of(each))}
 
 
 def all_variables() -> set[str]:
-    """Return the environment variables of all settings and of the options of all commands."""
+    """Return the environment variables of all settings and of all commands' options."""
     return variables() | {
         variable_of(option, context)
         for context in contexts()
@@ -77,7 +77,7 @@ def all_variables() -> set[str]:
 
 
 def contexts() -> Iterator[click.Context]:
-    """Yield a context of each command."""
+    """Yield a context for each command."""
     root = click.Context(click.Group("lacuna"), info_name="lacuna", **CONTEXT)
     yield from _contexts_below({name: each.load(name) for name, each in ENTRIES.items()}, root)
 
@@ -93,5 +93,5 @@ def _contexts_below(
 
 
 def variables() -> set[str]:
-    """Return the environment variables of all settings and of the config file."""
+    """Return the environment variables of all settings, and that of the config file."""
     return {*(row.variable for row in ROWS.values()), "LACUNA_CONFIG"}

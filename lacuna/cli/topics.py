@@ -70,8 +70,7 @@ async def list_topics(
     """Lists the topics with their partitions, records, bytes, retention and ids.
 
     The number of records counts all retained offsets, including those of aborted records until they are removed. The
-    list does not include __consumer_offsets and __transaction_state, which agents make for tools that read these
-    topics.
+    internal topics __consumer_offsets and __transaction_state, which agents provide for tools, are not listed.
     """
     seconds = parse_duration(rates, "--rates") if rates else 0.0
     async with relayed(bootstrap) as control:
@@ -109,7 +108,7 @@ async def list_topics(
 
 
 def _retention(configs: Mapping[str, str]) -> str:
-    """Return how long, or up to which total size, a topic's records are kept."""
+    """Describe how long, or up to which total size, a topic keeps its records."""
     bounds = []
     if (milliseconds := int(effective(configs, "retention.ms"))) >= 0:
         bounds.append(show_duration(milliseconds / 1000))
@@ -291,8 +290,8 @@ def trim_topic(
 ) -> None:
     """Deletes the records of a topic before an offset or a time, in all partitions.
 
-    The end is the last stable offset, so records of open transactions are kept. The objects are deleted later, once
-    nothing reads them.
+    `--before end` means the last stable offset, so records of open transactions are kept. The objects are deleted
+    later, once nothing reads them.
     """
     point = parse_from(before, SystemWallClock().now_ms(), "--before")
     wanted = asyncio.run(
@@ -326,11 +325,11 @@ async def _trim(name: str, offsets: Mapping[int, int], bootstrap: Agents) -> Non
 
 
 def _configs_given(entries: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the names and values of --config. Raises UserError."""
+    """Parse the values of --config. Raises UserError."""
     pairs = [entry.partition("=") for entry in entries]
     for key, equals, value in pairs:
         if not key:
-            fail(f"--config {equals}{value}: the name is empty; write NAME=VALUE")
+            fail(f"--config {equals}{value}: the name is empty; use NAME=VALUE")
         if not equals:
-            fail(f"--config {key}: write NAME=VALUE, for example max.message.bytes=2000000")
+            fail(f"--config {key}: use NAME=VALUE, for example max.message.bytes=2000000")
     return [with_unit(key, value) for key, _, value in pairs]

@@ -1,4 +1,4 @@
-"""`lacuna transactions`: list, describe, abort, and the transactions that consumers wait for."""
+"""`lacuna transactions`: list, describe, abort, blame."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -49,7 +49,7 @@ async def list_transactions(
 ) -> None:
     """Lists the transactional producers and the states of their transactions."""
     if is_open and state:
-        fail("--open and --state both choose the states: leave one of them out")
+        fail("--open and --state both choose the states: use only one of them")
     states = [ONGOING] if is_open else state or ()
     responses = await ask_every_agent(
         bootstrap,
@@ -75,7 +75,7 @@ async def list_transactions(
 
 
 async def _show_open(bootstrap: Agents, ids: Sequence[str]) -> None:
-    """Shows open transactions, the oldest first."""
+    """Show open transactions, oldest first."""
     found: list[wire.TransactionState] = []
     now_ms = SystemWallClock().now_ms()
     async with KafkaConnection(bootstrap) as connection:
@@ -175,7 +175,7 @@ async def blame_transactions(
         blamed = await blame(client, topic)
     now_ms = SystemWallClock().now_ms()
     if not blamed:
-        print_line(f"no readers of {topic} wait for an open transaction")
+        print_line(f"no consumer of {topic} is waiting for an open transaction")
     table(
         (
             "partition",

@@ -1,4 +1,4 @@
-"""Sizes, durations and counts in a user's notation: 256KiB, 64MiB; 30s, 7d; 1 task, 2 tasks."""
+"""Sizes, durations and counts as users type and read them: 256KiB, 64MiB; 30s, 7d; 1 task, 2 tasks."""
 
 import re
 from typing import Final
@@ -13,18 +13,18 @@ _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def parse_size(text: str, what: str) -> int:
-    """Return a size in bytes, more than 0. `what` names the option in errors. Raises UserError."""
+    """Parse a size into bytes. `what` is the option's name for errors. Raises UserError unless it is more than 0."""
     match = _SIZE.fullmatch(text.strip())
     size = int(match[1]) * _BYTES[match[2].lower()] if match else 0
     if size <= 0:
         raise UserError(
-            f"{what} {text} is not a size: write one such as 65536, 256KiB, 64MiB or 1GiB"
+            f"{what} {text} is not a size: use a value such as 65536, 256KiB, 64MiB or 1GiB"
         )
     return size
 
 
 def show_size(size: int) -> str:
-    """Return a size in bytes as text, in the largest unit that makes the number at least 1: `512 bytes`, `1.5 MiB`."""
+    """Format a number of bytes in the largest unit in which it is at least 1: `512 bytes`, `1.5 MiB`."""
     value, at = float(size), 0
     while value >= 1024 and at < len(_UNITS) - 1:
         value, at = value / 1024, at + 1
@@ -36,18 +36,18 @@ def show_count(count: int, what: str) -> str:
 
 
 def parse_duration(text: str, what: str) -> float:
-    """Return a duration in seconds, more than 0 and at most a century.
+    """Parse a duration into seconds. `what` is the option's name for errors.
 
-    `what` names the option in errors. Raises UserError.
+    Raises UserError unless the duration is more than 0 and at most a century.
     """
     seconds = seconds_of(text)
     if seconds is None:
-        raise UserError(f"{what} {text}: write a duration such as 30s, 10m, 24h or 7d")
+        raise UserError(f"{what} {text}: use a duration such as 30s, 10m, 24h or 7d")
     return seconds
 
 
 def show_duration(seconds: float) -> str:
-    """Return a duration as text, in the largest unit that gives a whole number: `7d`, `90m`, `1.5s`."""
+    """Format a duration in the largest unit that makes it a whole number: `7d`, `90m`, `1.5s`."""
     for unit, size in _DURATIONS:
         if seconds >= size and not seconds % size:
             return f"{seconds / size:g}{unit}"

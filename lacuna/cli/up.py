@@ -41,8 +41,6 @@ from lacuna.operating.journals import SharedJournalOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The options of `lacuna up`."""
-
     settings: Annotated[
         Configuration,
         takes(
@@ -80,7 +78,6 @@ class Given:
     verbose: Verbose = False
 
     def console(self) -> ConsoleOptions:
-        """Return the web console that these options ask for."""
         chosen = self.settings.chosen["console.listen"]
         return ConsoleOptions(
             address="" if self.no_console or chosen.value == places.OFF else str(chosen.value),
@@ -108,7 +105,7 @@ def up(given: Given) -> None:
 
 
 def _serve(given: Given, options: AgentOptions) -> None:
-    """Prepares the data folder and the journal, and serves until Ctrl-C."""
+    """Prepare the data folder and the journal, and serve until Ctrl-C."""
     settings = options.configuration
     data = Path(settings.make(places.DataFolder).data)
     shared = shared_journal(settings, options.url)
@@ -128,30 +125,29 @@ def _serve(given: Given, options: AgentOptions) -> None:
 
 
 def _store_url(settings: Configuration) -> str:
-    """Return the URL of the store that the settings name, with its keys. Raises UserError."""
     named = named_store(settings)
     if not named and settings.make(places.BucketCreation).create_bucket:
-        fail("--create-bucket needs a bucket: name it with --bucket or --store")
+        fail("--create-bucket needs a bucket: specify it with --bucket or --store")
     journal = settings.make(places.JournalPlace).journal
     if not named and journal and shared_kind_of(journal).is_in_bucket:
-        fail(f"--journal {journal} needs a bucket: name it with --bucket or --store")
+        fail(f"--journal {journal} needs a bucket: specify it with --bucket or --store")
     if named and not kind_of(named).is_shared:
         fail(
-            f"--store {named} would lose the records at the end and keep the journal: use --moto, which keeps neither"
+            f"--store {named} would lose the records on exit but keep the journal: use --moto, which keeps neither"
         )
     folder = Path(settings.make(places.DataFolder).data) / "objects"
     return with_given_keys(settings, named or folder_url(folder))
 
 
 def _on_moto(settings: Configuration, stack: ExitStack) -> Configuration:
-    """Starts moto's server, and returns the settings with the server's bucket and endpoint, and with a data folder."""
+    """Start a moto server. Return the settings with its bucket and endpoint, and with a data folder."""
     context = click.get_current_context()
     if any(is_typed(context, name) for name in ("bucket", "endpoint", "store")):
-        fail("--moto has its own bucket: leave --bucket, --endpoint and --store out")
+        fail("--moto has its own bucket: omit --bucket, --endpoint and --store")
     if is_typed(context, "data"):
         fail(
             "--moto keeps neither records nor journal on disk, so --data would have no effect: "
-            "leave one of the two out"
+            "use only one of the two"
         )
     if "LACUNA_DATA" in os.environ:
         click.echo("ignoring LACUNA_DATA: --moto keeps nothing on disk", err=True)
@@ -220,7 +216,7 @@ def _run_workers(
     wanted: ConsoleOptions,
     greet: Callable[..., str],
 ) -> None:
-    """Runs a control plane and workers that use it, each in a separate process."""
+    """Run a control plane and its workers, each in a process of its own."""
     address = data / ADDRESS_NAME
     with (
         wanted.listening() as (listener, console),
@@ -240,7 +236,7 @@ def _run_workers(
         control = supervisor.start(arguments, CONTROL_READY, secrets=secrets)
 
         def ready(bootstrap: str) -> None:
-            """Announces the cluster in the data folder, once the workers have checked that the store belongs to it."""
+            """Announce the cluster in the data folder, once the workers have checked that the store belongs to it."""
             leave(data, STORE_NAME, options.url)
             leave(data, ADDRESS_NAME, control)
             siblings = supervisor.siblings("console")

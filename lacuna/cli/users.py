@@ -78,8 +78,6 @@ async def remove(user: User, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     async with KafkaConnection(bootstrap) as connection:
         for refused in await remove_user(connection.ask, user):
             if refused.error_code == ErrorCode.RESOURCE_NOT_FOUND:
-                fail(
-                    f"the user {user} does not exist; `lacuna users list` shows the existing users"
-                )
+                fail(f"the user {user} does not exist; `lacuna users list` lists the users")
             check(refused.error_code, user, refused.message)
     print_done(f"{user} is removed", user=user)

@@ -1,4 +1,4 @@
-"""Prints or writes an audit's report: tables and pictures for people, lines for scripts, JSON, or an HTML page."""
+"""Reports an audit: tables and pictures for people, lines for scripts, JSON, or an HTML page."""
 
 import json
 from collections.abc import Iterable
@@ -48,7 +48,7 @@ _MOST_NOTES = 20
 
 
 def print_report(report: Report) -> None:
-    """Prints a report as tables and pictures, or for scripts as tab-separated lines, one per partition or finding."""
+    """Prints a report as tables and pictures or, for scripts, as tab-separated lines: one per partition or finding."""
     if not is_for_people():
         _print_lines(report)
         return
@@ -67,7 +67,7 @@ def print_report(report: Report) -> None:
 
 
 def summary(report: Report) -> list[str]:
-    """Return the lines that say how much was audited, and list objects that no extent refers to."""
+    """Return lines that say how much was audited, and list the objects that no extent refers to."""
     rate = show_size(_rate(report.bytes_read, report.task_seconds))
     read = show_count(report.objects_checked, "object")
     lines = [
@@ -76,7 +76,7 @@ def summary(report: Report) -> list[str]:
         f"read {read}, {show_size(report.bytes_read)} in {report.seconds:.1f} s",
     ]
     if report.task_seconds:
-        lines.append(f"{report.task_seconds:.1f} s of tasks: {rate} a second and core")
+        lines.append(f"{report.task_seconds:.1f} s of tasks: {rate} per second and core")
     left = report.unreferenced
     unreferenced = [
         f"{count} {what}"
@@ -106,7 +106,7 @@ def summary(report: Report) -> list[str]:
 
 
 def verdict(report: Report) -> str:
-    """Return the last line of the report: whether the bucket is sound, and the numbers of findings and notes."""
+    """Return the last line of the report: whether the bucket is sound, and how many findings and notes there are."""
     notes = len(report.notes) + report.notes_left_out
     noted = f", {show_count(notes, 'note')}" if notes else ""
     if report.is_sound:
@@ -117,7 +117,7 @@ def verdict(report: Report) -> str:
 
 
 def write_json(report: Report, path: Path) -> None:
-    """Writes the report as JSON to `path`. "-" prints it to standard output."""
+    """Writes the report as JSON to `path`; "-" is standard output."""
     text = json.dumps(report.as_json(), indent=2)
     if str(path) == "-":
         click.echo(text)
@@ -126,7 +126,7 @@ def write_json(report: Report, path: Path) -> None:
 
 
 def write_html(report: Report, path: Path) -> None:
-    """Writes the report to `path` as one self-contained HTML page."""
+    """Writes the report as one self-contained HTML page."""
     path.write_text(page(report, summary(report), verdict(report)), encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Renders an audit's report as one static HTML page, without scripts or other files to load."""
+"""Renders an audit's report as a single static HTML page, which loads no scripts or other files."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -52,7 +52,7 @@ _HEADINGS: Final = ("partition", "offsets", *_NUMBERS)
 
 
 def page(report: Report, summary: Iterable[str], verdict: str) -> str:
-    """Return the page as HTML. `summary` is lines of plain text, and `verdict` is a single line."""
+    """Return the page as HTML. `summary` and `verdict` are plain text."""
     lines = "".join(f"<p>{escape(line)}</p>" for line in summary)
     kind = "sound" if report.is_sound else "wrong"
     return (

@@ -34,8 +34,6 @@ _SPARK_FROM_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The options of `lacuna verify`."""
-
     topic: Annotated[
         list[str] | None,
         option(
@@ -80,17 +78,15 @@ class Given:
     spark: SparkOptions
 
     def audit(self) -> "AuditOptions":
-        """Return the options for the audit. Raises UserError for options that contradict each other."""
+        """Return the audit's options. Raises UserError if options conflict."""
         from lacuna.pipeline.audit import AuditOptions
 
         if self.metadata not in _SOURCES:
             raise UserError(f"--metadata {self.metadata!r}: choose control or bucket")
         if self.metadata_only and (self.keys or self.checksums_only):
-            raise UserError(
-                "--metadata-only reads no objects: leave --keys and --checksums-only out"
-            )
+            raise UserError("--metadata-only reads no objects: omit --keys and --checksums-only")
         if self.keys and self.spark.spark is False:
-            raise UserError("--keys needs Spark: leave --keys or --no-spark out")
+            raise UserError("--keys needs Spark: omit --keys or --no-spark")
         return AuditOptions(
             topics=tuple(self.topic or ()),
             metadata=self.metadata,
@@ -101,7 +97,6 @@ class Given:
         )
 
     def runs_on_spark(self) -> bool:
-        """Whether the audit may start Spark."""
         choice = self.spark.choice()
         return (
             find_spec("pyspark") is not None
@@ -130,7 +125,7 @@ def verify(given: Given) -> None:
 
 
 def _show(report: "Report", given: Given) -> None:
-    """Prints the report, or writes it to the files that the options name."""
+    """Print the report, or write it to the files given as options."""
     from lacuna.cli.verification import print_report, write_html, write_json
 
     if given.html is not None:
@@ -143,7 +138,7 @@ def _show(report: "Report", given: Given) -> None:
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """If the block fails, ends the command with exit code 2, or 130 on Ctrl-C. A failed audit is not a finding."""
+    """End the command with exit code 2 if the block fails, since a failed audit is not a finding, or 130 on Ctrl-C."""
     try:
         yield
     except (KeyboardInterrupt, JobInterrupted) as error:
@@ -163,7 +158,7 @@ def _failures() -> Iterator[None]:
 def _run(
     location: "ClusterLocation", options: "AuditOptions", spark: SparkOptions | None
 ) -> "Report":
-    """Runs the audit, without Spark if `spark` is None."""
+    """Run the audit, without Spark if `spark` is None."""
     from lacuna.cli.progress import bytes_done
     from lacuna.pipeline.audit import audit
     from lacuna.pipeline.session import parse_settings, spark_session

@@ -1,7 +1,6 @@
-"""Several processes behind one port: the workers of `lacuna agent`, which share the port through SO_REUSEPORT.
+"""Several processes behind one port: the workers of `lacuna agent`, which share it through SO_REUSEPORT.
 
-Each child's standard input is a pipe that only the supervisor holds. The children therefore end with the supervisor,
-even if it is killed.
+A child's standard input is a pipe that only the supervisor holds, so the child ends even if the supervisor is killed.
 """
 
 import os
@@ -37,22 +36,22 @@ _STOP_SECONDS = 30.0
 
 
 def is_worker() -> bool:
-    """Whether this process is one of several workers behind a port."""
+    """Whether this process is one of several workers behind one port."""
     return bool(os.environ.get(WORKER))
 
 
 def siblings() -> Siblings | None:
-    """Return the other processes of this process's supervisor; None if it has no supervisor."""
+    """Return the other processes of the same supervisor, or None if this process has no supervisor."""
     folder = os.environ.get(WORKERS)
     return Siblings(Path(folder), os.environ[NAME]) if folder else None
 
 
 @contextmanager
 def reserved_port(host: str, port: int) -> Iterator[int]:
-    """Reserves a port (any free port for 0) for workers to listen on, without listening on it. Yields the port.
+    """Reserves a port for workers to listen on (0 for any free port), without listening on it. Yields the port.
 
-    Raises ListenError if the host is not an address of this machine, or if another process already listens on the port.
-    Because of SO_REUSEPORT, the kernel would let the workers join the processes of another command of the same user.
+    Raises ListenError if the host is not an address of this machine, or if a process already listens on the port: with
+    SO_REUSEPORT, the kernel would let the workers share it with another command of the same user.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as alone, socket.socket(family) as shared:
@@ -105,11 +104,10 @@ class Supervisor:
         worker: str = "",
         secrets: Mapping[str, str] = MappingProxyType({}),
     ) -> str:
-        """Starts `lacuna ARGUMENTS`, waits for a line that begins with `ready`, and returns the rest of that line.
+        """Starts `lacuna ARGUMENTS`, waits for a line that begins with `ready`, and returns the rest of it.
 
-        `worker` is a worker's number. `secrets` are passed as variables, since every user of the machine can see
-        arguments. If the process ends instead, it has printed the reason to standard error, and this command ends as
-        well.
+        `worker` is the worker's number. `secrets` become environment variables, because any user of the machine can see
+        arguments. If the process ends before it is ready, it has printed the reason, and this command ends as well.
         """
         # The arguments are complete: a worker must not read its parent's variables a second time.
         read = variables() - {COMMAND_VARIABLE}  # stores read the command for the keys here
@@ -142,11 +140,11 @@ class Supervisor:
         raise click.exceptions.Exit(code or 1)
 
     def siblings(self, name: str) -> Siblings:
-        """Return the processes as this process, called `name`, sees them. This process has no socket of its own."""
+        """Return the other processes, as seen from the process `name`. This process itself has no socket."""
         return Siblings(Path(self._folder.name), name)
 
     def wait(self) -> None:
-        """Waits until a process ends, then raises UserError. Ctrl-C also ends the wait."""
+        """Waits until a process ends, and then raises UserError. Ctrl-C also ends the wait."""
         self._ended.wait()
         ended = [process for process in self._processes if process.poll() is not None]
         fail("; ".join(_epitaph(process) for process in ended) + ": stopping all processes")
@@ -156,7 +154,7 @@ class Supervisor:
         self._ended.set()
 
     def _kill(self) -> None:
-        """On a second Ctrl-C, kills all processes at once."""
+        """Kill all processes, on a second Ctrl-C."""
         for process in self._processes:
             process.kill()
 
@@ -170,7 +168,7 @@ def start_workers(
 ) -> None:
     """Starts `count` workers of `lacuna agent OPTIONS` behind the ports of its listeners.
 
-    Once they have started, calls `ready` with their bootstrap address, and waits.
+    Calls `ready` with their bootstrap address once they have started, and then waits.
     """
     with ExitStack() as stack:
         taken = [
@@ -190,12 +188,11 @@ def _on_signals(handler: Callable[[], None]) -> None:
 
 
 def _leave() -> None:
-    """Raises Exit on Ctrl-C, so that the supervisor's `__exit__` stops its processes."""
     raise click.exceptions.Exit(0)
 
 
 def _end_with_parent() -> None:
-    """Waits until the pipe that the parent holds closes, then sends SIGTERM to this process."""
+    """Send SIGTERM to this process once the parent's pipe closes."""
     while os.read(sys.stdin.fileno(), 1024):
         continue
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,5 +1,5 @@
-"""The web console: pages that show the contents and the work of a cluster.
+"""The web console, which shows what a cluster contains and does.
 
-The pages are server-rendered HTML and work without JavaScript; one small script makes them live. The console changes
-nothing unless the operator allows changes. docs/console.md describes it.
+The pages are HTML rendered on the server and work without JavaScript; a small script keeps them up to date. The console
+changes nothing unless the operator allows changes. See docs/console.md.
 """

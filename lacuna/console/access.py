@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with the page. Each list that the visitor may not see is replaced by the reason."""
+    """Return the page. A list that the visitor may not see is replaced by the reason."""
     turn = Turn(site=site, request=request, given={})
     acls, no_acls = await _or_reason(acl_edits.rows(turn))
     users, no_users = await _or_reason(user_edits.rows(turn))
@@ -42,7 +42,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 async def _or_reason(rows: Awaitable[Sequence[T]]) -> tuple[Sequence[T], str]:
-    """Return the rows and "", or no rows and the reason for having none."""
+    """Return the rows and "", or no rows and the reason."""
     try:
         return await rows, ""
     except UserError as error:

@@ -1,4 +1,4 @@
-"""The ACLs, and the changes to them, one row for each change."""
+"""The list of ACLs, and the changes to it."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -33,7 +33,7 @@ _REMOVES: Final = "/edit/acl/remove"
 
 
 class AclRow(NamedTuple):
-    """An ACL in words. The words are also the fields of the form that removes the ACL."""
+    """An ACL in words, which are also the form fields for its removal."""
 
     principal: str
     permission: str
@@ -45,12 +45,12 @@ class AclRow(NamedTuple):
 
     @property
     def removal(self) -> str:
-        """The address of the change that removes the ACL."""
+        """The address of the form that removes the ACL."""
         return link(_REMOVES, **self._asdict())
 
 
 async def rows(turn: Turn) -> list[AclRow]:
-    """Return the cluster's ACLs in order. Raises NotAllowed and BadRequest."""
+    """Return the cluster's ACLs, sorted. Raises NotAllowed, BadRequest."""
     response = await turn.ask(*DESCRIBE_ACLS, wire.DescribeAclsRequest(*AclFilter()))
     check(response.error_code, "ACLs", response.error_message)
     found = [
@@ -105,7 +105,7 @@ async def _acl_fields(_turn: Turn) -> Sequence[Field]:
 
 
 def _acl_of(turn: Turn) -> AclEntry:
-    """Return the ACL that the fields describe. Raises BadRequest."""
+    """Parse the ACL in the form's fields. Raises BadRequest."""
     try:
         principal = str(parse_principal(turn.text("principal")))
         resource = _RESOURCES[turn.text("resource")]
@@ -123,7 +123,7 @@ def _acl_of(turn: Turn) -> AclEntry:
     except KeyError as error:
         raise BadRequest(f"{error} is not one of the choices") from error
     if not entry.resource_name:
-        raise BadRequest("The ACL has no name: write the name of the resource, or * for all.")
+        raise BadRequest("The ACL has no name: enter the name of the resource, or * for all.")
     return entry
 
 

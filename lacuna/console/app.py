@@ -80,7 +80,7 @@ _STATIC: Final = ("console.css", "console.js", "icon.svg")
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The console: the request handler, the event streams, which the caller must end, and the lines."""
+    """The console as an ASGI app, its event streams, which the caller must end, and the last hour's history."""
 
     answers: ASGIApp
     streams: live.Streams
@@ -95,7 +95,7 @@ def make_app(
     may_write: bool,
     decoding: Decoding | None = None,
 ) -> Application:
-    """Return the console. `names` are its host names; `decoding` decodes records."""
+    """Build the console. `names` are its host names; `decoding` decodes keys and values."""
     security = sources.agents().security
     needs_login = security.has_sasl and security.credentials is None
     logins = Logins(sources.seconds) if needs_login else None

@@ -1,4 +1,4 @@
-"""The pages about the cluster: its parts, contents, load and store costs; its merges; its importers; the search."""
+"""The pages for the cluster as a whole, its merges, its importers, and the search."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ _SUMMED = ("puts", "gets", "heads", "lists", "deletes", "bytes_written", "bytes_
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with the page. Users that may not describe the cluster receive the list of their topics."""
+    """Return the page, or just a list of topics for a user that may not describe the cluster."""
     if not rights_of(request).sees_cluster:
         return RedirectResponse("/topics", 303)
     control = site.sources.control
@@ -57,7 +57,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 def load_of(reports: Iterable[AgentReport]) -> AgentReport:
-    """Return the load and the store's requests, each summed over all agents."""
+    """Return the sum of the load and store requests of all agents."""
     load = AgentReport()
     for each in reports:
         for name in ("connections", "requests", "requests_failed", "cache_hits", "cache_lookups"):
@@ -69,7 +69,7 @@ def load_of(reports: Iterable[AgentReport]) -> AgentReport:
 
 
 async def merges_page(site: Site, request: Request) -> Response:
-    """Answer with the bytes that merges and compaction reclaimed, their pending work, and their failures."""
+    """Show what merges and compaction have reclaimed, what they still have to do, and their failures."""
     rights = rights_of(request)
     control = site.sources.control
     every = (await questions.current(control)).topics_by_name.values()
@@ -97,7 +97,7 @@ _MOST_IMPORTERS: Final = 100
 
 
 async def imports_page(site: Site, request: Request) -> Response:
-    """Answer with the running importers, according to their last reports, and the mirrors."""
+    """Show the mirrors, and the running importers as of their last reports."""
     cluster = await questions.current(site.sources.control)
     rights = rights_of(request)
     mirrors = sorted(
@@ -121,7 +121,7 @@ async def imports_page(site: Site, request: Request) -> Response:
 
 
 class Hit(NamedTuple):
-    """A search result: the kind of name, the name, further facts about it, and the address of its page."""
+    """A search result: what kind of thing was found, its name, further facts, and the address of its page."""
 
     kind: str
     name: str
@@ -130,14 +130,14 @@ class Hit(NamedTuple):
 
 
 async def search_page(site: Site, request: Request) -> Response:
-    """Answer with the topics, groups, transactional ids, producer ids and client ids that contain a text."""
+    """Show the topics, groups, transactional ids, producer ids and client ids that contain a text."""
     wanted = request.query_params.get("q", "").strip()
     hits = await _hits(site, rights_of(request), wanted) if wanted else []
     return site.render(request, "search.html", q=wanted, hits=hits[: limits.ROWS], count=len(hits))
 
 
 async def _hits(site: Site, rights: Rights, wanted: str) -> list[Hit]:
-    """Return what contains a text, ignoring case; exact names come first."""
+    """Search without regard to case. Exact matches come first."""
     control, text = site.sources.control, wanted.lower()
     cluster = await questions.current(control)
     found = [

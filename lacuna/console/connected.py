@@ -1,4 +1,4 @@
-"""The page about connected clients: the names and versions that they send, and their results in the client matrix."""
+"""The page for connected clients, with the names and versions that they send and their results in the client matrix."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ known_clients = cache(load)
 
 @dataclass(slots=True)
 class Kind:
-    """The connections of one version of a client. `name` is empty for clients that send none."""
+    """All connections from one version of a client. `name` is empty for clients that do not send one."""
 
     name: str
     version: str
@@ -35,7 +35,7 @@ class Kind:
 
     @property
     def tested(self) -> Sequence[Client]:
-        """Return the results of the client matrix for this version, or for the nearest ones."""
+        """The client matrix's results for this version or for the nearest ones."""
         name = _KNOWN_AS.get(self.name, self.name)
         results = nearest(known_clients(), ClientQuery(name, self.version.rpartition(_BOUND)[2]))
         return results[:2]
@@ -49,7 +49,7 @@ class Kind:
         return sorted(self.hosts)[:_SHOWN]
 
     def add(self, clients: ConnectedClients) -> None:
-        """Add another agent's report about the same client version."""
+        """Add the connections that another agent reports."""
         self.connections += clients.connections
         self.client_ids.update(clients.client_ids)
         self.hosts.update(clients.hosts)
@@ -71,7 +71,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 def kinds_of(reports: Iterable[AgentReport]) -> list[Kind]:
-    """Return the clients of all agents by name and version, those with the most connections first."""
+    """Return all agents' clients by name and version, in descending order of connections."""
     kinds: dict[tuple[str, str], Kind] = {}
     for report in reports:
         for clients in report.clients:

@@ -1,4 +1,4 @@
-"""Decodes keys and values with the schemas in a registry: Avro, Protobuf and JSON Schema."""
+"""Decodes keys and values with schemas from a registry: Avro, Protobuf and JSON Schema."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ _KINDS: Final = {"avro": "Avro", "protobuf": "Protobuf", "json": "JSON Schema"}
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A usable schema: its kind in words, and the function that decodes the bytes behind the prefix to JSON text."""
+    """A schema's kind in words, and a function that decodes the bytes after the prefix to JSON text."""
 
     kind: str
     decode: Callable[[bytes], str]
@@ -38,18 +38,18 @@ class _Failure:
 
 
 class Decoding:
-    """The schemas from a registry that records have needed so far. Their number is bounded."""
+    """A cache, bounded in size, of the registry's schemas that records have needed."""
 
     def __init__(
         self, url: str, seconds: Callable[[], float], credentials: bytes | None = None
     ) -> None:
-        """`url` is the registry's address, and `credentials` is USER:PASSWORD. Raises UserError."""
+        """`url` is the registry's address; `credentials` is USER:PASSWORD. Raises UserError."""
         self._registry = Registry(url, credentials)
         self._seconds = seconds
         self._known: OrderedDict[int, Schema | _Failure] = OrderedDict()
 
     async def prepare(self, ids: Iterable[int]) -> None:
-        """Fetch a bounded number of schemas that are not known yet."""
+        """Fetch unknown schemas, up to a limit."""
         missing = [each for each in dict.fromkeys(ids) if not self._is_known(each)]
         found = await asyncio.gather(
             *(asyncio.to_thread(self._made, each) for each in missing[:_AT_ONCE])
@@ -65,7 +65,7 @@ class Decoding:
         )
 
     def decode(self, data: bytes) -> tuple[str, str] | None:
-        """Return bytes as JSON text, and the schema in words; None if the bytes have no schema or do not match it."""
+        """Return JSON text and the schema in words, or None if the bytes have no schema or do not match it."""
         schema_id = schema_id_of(data)
         schema = None if schema_id is None else self._known.get(schema_id)
         if not isinstance(schema, Schema):
@@ -76,7 +76,7 @@ class Decoding:
             return None
 
     def why_not(self, data: bytes | None) -> str:
-        """Return the reason why bytes with a schema id are not decoded, or "" if there is none."""
+        """Return why bytes with a schema id cannot be decoded, or "" if that does not apply."""
         schema_id = schema_id_of(data)
         known = None if schema_id is None else self._known.get(schema_id)
         return known.reason if isinstance(known, _Failure) else ""

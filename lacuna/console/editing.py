@@ -1,7 +1,7 @@
-"""Changes to the cluster, each described by one row: a form, a preview of what the change would do, and a confirmation.
+"""Changes to the cluster. Each has a form, a preview of its effect, and a confirmation.
 
 An agent makes the change with the visitor's credentials, so the visitor needs exactly the permissions that Kafka
-requires. The confirmation carries a token for the previewed values, so that no other values can be confirmed.
+requires. The confirmation carries a token for the previewed values, so no other values can be confirmed.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ _DENIED: Final = frozenset(
 )
 _REASONS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the topic or the partition does not exist",
-    ErrorCode.TOPIC_ALREADY_EXISTS: "a topic with this name exists already",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "a topic with this name already exists",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "use 1 to 249 ASCII letters, digits, dots, underscores and hyphens",
     ErrorCode.GROUP_ID_NOT_FOUND: "the group does not exist",
     ErrorCode.NON_EMPTY_GROUP: "the group still has members: stop its consumers first",
@@ -48,7 +48,7 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A form field. `choices` are for `select` fields; `hint` says what to write."""
+    """A form field. `choices` apply to `select` fields; `hint` explains what to enter."""
 
     name: str
     label: str
@@ -61,10 +61,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What a change would do, as sentences and a table.
+    """A preview of a change, as sentences and a table.
 
-    `pins` are values that the confirmation repeats, such as the offsets that "end" stood for, so that it makes exactly
-    the previewed change.
+    `pins` are values that the confirmation repeats, such as the offsets that "end" stood for, so that exactly the
+    previewed change is made.
     """
 
     sentences: Sequence[str]
@@ -76,7 +76,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One request for a change: its visitor, the parts of its address, and the fields of its form."""
+    """A request for a change; `given` contains the parts of its address and the fields of its form."""
 
     site: Site
     request: Request
@@ -87,16 +87,16 @@ class Turn:
         return rights_of(self.request)
 
     def text(self, name: str) -> str:
-        """Return a field without surrounding blanks."""
+        """Return a field, stripped of surrounding whitespace."""
         return self.given.get(name, "").strip()
 
     def number(self, name: str, default: int | None = None) -> int:
-        """Return a field as a whole number. Raises BadRequest."""
+        """Parse a field as a whole number. Raises BadRequest."""
         text = self.text(name).replace(",", "")
         if not text and default is not None:
             return default
         if not (text.isascii() and text.isdecimal() and len(text) <= 18):
-            raise BadRequest(f"{name} is {text[:40]!r}: write a whole number")
+            raise BadRequest(f"{name} is {text[:40]!r}: enter a whole number")
         return int(text)
 
     def connection(self) -> KafkaConnection:
@@ -105,14 +105,14 @@ class Turn:
         )
 
     async def ask(self, form: Message[Q], answer: Message[R], version: int, query: Q) -> R:
-        """Return an agent's answer to one request from the visitor. Raises UserError."""
+        """Send one request to an agent as the visitor, and return the response. Raises UserError."""
         async with self.connection() as connection:
             return await connection.ask(form, answer, version, query)
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A completed change: the text to show, and the address of a page that shows the result."""
+    """A completed change: a message about it, and the address of a page that shows the result."""
 
     said: str
     path: str
@@ -127,9 +127,9 @@ async def _no_fields(_turn: Turn) -> Sequence[Field]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """A row: the address of a change, its permission, its form, its preview, and the change itself.
+    """A change: its address, required permission, form, preview, and the function that makes it.
 
-    Without a preview, the form makes the change at once. Without fields, everything needed is in the address.
+    Without a preview, submitting the form makes the change. Without fields, the address alone identifies the change.
     """
 
     path: str
@@ -144,12 +144,12 @@ class Edit:
     back: Callable[[Turn], str]
 
     def address(self, **subject: str) -> str:
-        """Return the address of the form for a topic or a group."""
+        """Return the address of the form for the given topic or group."""
         path = self.path.format(**{name: quote(text) for name, text in subject.items()})
         return link(path, id=subject.get("group"))
 
     def is_for(self, rights: Rights, subject: Mapping[str, str]) -> bool:
-        """Whether users with these rights may see the form."""
+        """Whether a user with these rights may see the form."""
         try:
             self.needs(rights, subject)
         except NotAllowed:
@@ -157,13 +157,13 @@ class Edit:
         return True
 
     def pages(self) -> tuple[Page, Page]:
-        """Return the rows for the form and for what the form sends."""
+        """Return the pages that show the form and receive it."""
         return Page(self.path, self.form, self.needs), Page(
             self.path, self.send, self.needs, method="POST"
         )
 
     async def form(self, site: Site, request: Request) -> Response:
-        """Answer with the form, filled in from the parameters of the address."""
+        """Show the form, filled in from the query parameters."""
         check_writes(site)
         turn = Turn(site=site, request=request, given=dict(request.query_params))
         if self.preview is not None and not await self.fields(turn):
@@ -171,7 +171,7 @@ class Edit:
         return await self._form(turn)
 
     async def send(self, site: Site, request: Request) -> Response:
-        """Answer with the preview, or make the change that was confirmed."""
+        """Show the preview or, once it is confirmed, make the change."""
         check_writes(site)
         form = dict(form_of(request))
         token, confirmed = form.pop("token", ""), form.pop("confirmed", "")
@@ -217,18 +217,18 @@ class Edit:
         )
 
     def _address(self, turn: Turn) -> str:
-        """Return the address of the form. The names of its subject are part of the address."""
+        """Return the form's address, which includes the names of the topic or group."""
         query = turn.request.url.query
         return f"{turn.request.url.path}?{query}" if query else turn.request.url.path
 
     def _action(self, turn: Turn) -> str:
-        """Return the text that a confirmation's token is for: the change with these values."""
+        """Return the text to bind a confirmation's token to: the change with these values."""
         values = "\0".join(f"{name}\0{value}" for name, value in sorted(turn.given.items()))
         return f"{self._address(turn)} {sha256(values.encode('utf-8', 'replace')).hexdigest()}"
 
 
 def check_writes(site: Site) -> None:
-    """Raise BadRequest if the console may not change anything."""
+    """Raise BadRequest if the console is read-only."""
     if not site.may_write:
         raise BadRequest(
             "This console is read-only: start it with --console-writes to allow changes."
@@ -236,7 +236,7 @@ def check_writes(site: Site) -> None:
 
 
 def check(error_code: int, subject: str, message: str | None = None) -> None:
-    """Raise NotAllowed or BadRequest if an agent's answer about `subject` is an error."""
+    """Raise NotAllowed or BadRequest if a response about `subject` contains an error."""
     code = ErrorCode(error_code)
     if code is ErrorCode.NONE:
         return
@@ -249,11 +249,11 @@ def check(error_code: int, subject: str, message: str | None = None) -> None:
 
 
 def agents_decide(_rights: Rights, _path: Mapping[str, Any]) -> None:
-    """An agent checks the permission. The console cannot know it, because an ACL with a prefix may grant it."""
+    """Leave the decision to an agent: a prefixed ACL may grant the permission, which the console cannot know."""
 
 
 def on_cluster(operation: Operation) -> Needs:
-    """The change needs permission for an operation on the cluster."""
+    """Require permission for an operation on the cluster."""
 
     def needs(rights: Rights, _path: Mapping[str, Any]) -> None:
         rights.check_cluster(operation)
@@ -262,5 +262,4 @@ def on_cluster(operation: Operation) -> Needs:
 
 
 def to_access(_turn: Turn) -> str:
-    """After the change, the browser returns to the Access page."""
     return "/access"

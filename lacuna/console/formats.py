@@ -1,4 +1,4 @@
-"""How pages show numbers, times and bytes."""
+"""Formats numbers, times and bytes for pages."""
 
 import json
 import unicodedata
@@ -17,14 +17,14 @@ _CONTROLS: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def number(value: float) -> str:
-    """Return a number with commas between thousands, and up to two decimals if it is not whole."""
+    """Format a number with thousands separators and, if it is not whole, up to two decimals."""
     if isinstance(value, int) or value.is_integer():
         return f"{int(value):,}"
     return f"{value:,.1f}" if abs(value) >= 10 else f"{value:,.2f}"
 
 
 def short(value: float) -> str:
-    """Return a number in at most about five characters: 950, 12.3k, 4.5M."""
+    """Format a number in about five characters: 950, 12.3k, 4.5M."""
     for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")):
         if abs(value) >= size:
             scale = 1_000 if unit == "k" else size
@@ -33,7 +33,7 @@ def short(value: float) -> str:
 
 
 def size(value: float) -> str:
-    """Return a number of bytes in the largest unit in which it is at least 1."""
+    """Format a number of bytes in the largest unit in which it is at least 1."""
     at = 0
     while value >= 1024 and at < len(_UNITS) - 1:
         value, at = value / 1024, at + 1
@@ -41,7 +41,7 @@ def size(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in its two largest units: 850 ms, 12.5 s, 3 min 20 s, 2 d 4 h."""
+    """Format a duration in its two largest units: 850 ms, 12.5 s, 3 min 20 s, 2 d 4 h."""
     if seconds < 1:
         return f"{round(seconds * 1000)} ms"
     if seconds < 60:
@@ -57,7 +57,7 @@ def duration(seconds: float) -> str:
 
 
 def in_units(name: str, value: str) -> str:
-    """Return a config's value with the unit that the config's name ends with; "" if the name has no unit."""
+    """Format a config's value in the unit at the end of the config's name, or return "" if there is no unit."""
     unit = name.rpartition(".")[2]
     if unit not in ("ms", "bytes") or not value.removeprefix("-").isdecimal():
         return ""
@@ -70,7 +70,7 @@ def in_units(name: str, value: str) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """Return a time in UTC with milliseconds: "" if there is no time, and the number itself beyond the year 9999."""
+    """Format a time in UTC with milliseconds. Return "" for no time, and the number itself beyond the year 9999."""
     if milliseconds < 0:
         return ""
     if milliseconds > _LAST_MS:
@@ -80,7 +80,7 @@ def moment(milliseconds: int) -> str:
 
 
 def visible(text: str) -> str:
-    """Return the text with escapes for invisible characters and direction changes. Line ends and tabs are kept."""
+    """Escape invisible characters and changes of text direction, except line ends and tabs."""
     if text.isprintable():
         return text
     return "".join(
@@ -92,15 +92,15 @@ def visible(text: str) -> str:
 
 
 def name(text: str) -> str:
-    """Return a name on one line: like `visible`, but also with escapes for line ends and tabs."""
+    """Escape a name like `visible`, but also its line ends and tabs, so that it fits on one line."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def shown(data: bytes | None, how: str, most: int) -> tuple[str, str, bool]:
-    """Return bytes as text, the decoding that was used, and whether the text was cut.
+    """Return bytes as text, the format that was used, and whether the text was truncated.
 
     `how` is auto, text, json or hex. Bytes that are not JSON are shown as text, and bytes that are not UTF-8 as hex. A
-    tombstone or a missing key is "null".
+    tombstone or missing key is "null".
     """
     if data is None:
         return "null", "null", False

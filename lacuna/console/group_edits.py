@@ -1,4 +1,4 @@
-"""The changes to groups: a row for each, with its form, its preview, and the requests to an agent."""
+"""The changes to groups, with their forms, previews and requests."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -20,7 +20,7 @@ _COMMITTED: Final = 1
 
 
 async def _group_of(turn: Turn) -> ListedGroup:
-    """Return the group in the address. Raises NotThere, and BadRequest if the group has members."""
+    """Return the group in the address. Raises NotThere, or BadRequest if the group has members."""
     group_id = turn.request.query_params.get("id", "")
     groups = await questions.groups(turn.site.sources.control)
     found = {each.group_id: each for each in groups}.get(group_id)
@@ -70,7 +70,7 @@ async def _reset_fields(turn: Turn) -> Sequence[Field]:
 
 
 async def _topics_of(turn: Turn, read: set[bytes]) -> Sequence[Topic]:
-    """Return the topic that the form names, or those that the group has read."""
+    """Return the topic named in the form, or else all topics that the group has read."""
     if name := turn.text("topic"):
         return [await topic_named(turn.site, turn.request, name)]
     by_id = turn.site.sources.control.cluster.topics_by_id
@@ -83,7 +83,7 @@ async def _preview_reset(turn: Turn) -> Effect:
     committed = await _committed(turn, group)
     topics = await _topics_of(turn, {topic_id for topic_id, _ in committed})
     if not topics:
-        raise BadRequest("The group has no offsets yet: name a topic.")
+        raise BadRequest("The group has no offsets yet: enter a topic.")
     rows: list[tuple[object, ...]] = []
     for topic in topics:
         bounds = await bounds_of(turn.site, topic, range(topic.partition_count), _COMMITTED)

@@ -1,4 +1,4 @@
-"""The page that lists all groups with their lag, and the page about one group with its members."""
+"""The page that lists all groups with their lags, and the page for one group."""
 
 import struct
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ from lacuna.operating.lag import PartitionLag, lag_of_offsets
 
 
 class GroupRow(NamedTuple):
-    """A group in the list. Its lag is None if the group has no positions or if the lag was not counted."""
+    """A group in the list. `lag` is None if the group has no positions or its lag was not computed."""
 
     group: ListedGroup
     partitions: int
@@ -38,7 +38,7 @@ class GroupRow(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member and its partitions, as text such as `topic 0-3, 7`."""
+    """A group member and its partitions, formatted like `topic 0-3, 7`."""
 
     member_id: str
     client: str
@@ -110,7 +110,7 @@ async def _rows(site: Site, groups: Sequence[ListedGroup], rights: Rights) -> li
 async def _committed(
     control: ControlClient, groups: Sequence[ListedGroup]
 ) -> list[tuple[ListedGroup, Sequence[CommittedOffset]]]:
-    """Return the committed offsets of groups, up to a bound. The groups beyond it have none."""
+    """Return each group with its committed offsets. Groups beyond a limit are returned without offsets."""
     committed: list[tuple[ListedGroup, Sequence[CommittedOffset]]] = []
     left = limits.OFFSETS
     for first in range(0, len(groups), limits.GROUPS_AT_ONCE):
@@ -126,7 +126,7 @@ async def _committed(
 
 
 async def share_offsets(control: ControlClient, group_id: str) -> Sequence[ShareOffset]:
-    """Return a share group's start offset and in-flight records in each of its partitions."""
+    """Return the start offset and in-flight records in each of a share group's partitions."""
     command = DescribeShareOffsets(group_id=group_id, all_partitions=True)
     reply = await control.call(Command(describe_share_offsets=command))
     return reply.share_offsets_described.offsets
@@ -135,7 +135,7 @@ async def share_offsets(control: ControlClient, group_id: str) -> Sequence[Share
 async def _shared(
     control: ControlClient, group_id: str, rights: Rights
 ) -> Sequence[tuple[str, ShareOffset]]:
-    """Return a share group's offsets in topics that the user may describe, with the topics' names."""
+    """Return a share group's offsets, with topic names, in the topics that the user may describe."""
     topics = control.cluster.topics_by_id
     return [
         (topic.name, each)
@@ -145,7 +145,6 @@ async def _shared(
 
 
 async def group_page(site: Site, request: Request) -> Response:
-    """Answer with a group's positions and members."""
     control = site.sources.control
     await questions.current(control)
     group_id = request.query_params.get("id", "")
@@ -177,7 +176,7 @@ async def group_page(site: Site, request: Request) -> Response:
 def _shown(
     control: ControlClient, offsets: Iterable[CommittedOffset], rights: Rights
 ) -> Sequence[CommittedOffset]:
-    """Return the offsets in topics that the user may describe."""
+    """Keep the offsets in topics that the user may describe."""
     topics = control.cluster.topics_by_id
     return [
         each
@@ -187,7 +186,7 @@ def _shown(
 
 
 async def _queue_of(control: ControlClient, group_id: str) -> str:
-    """Return the dead-letter queue of a share group, or "" if it has none."""
+    """Return the name of the share group's dead-letter queue, or "" if it has none."""
     command = DescribeGroupConfigs(group_ids=[group_id])
     reply = await control.call(Command(describe_group_configs=command))
     return next(
@@ -203,7 +202,7 @@ async def _queue_of(control: ControlClient, group_id: str) -> str:
 async def _members(
     control: ControlClient, group: ListedGroup, rights: Rights
 ) -> tuple[list[Member], list[tuple[str, str]]]:
-    """Return the members of a group of any protocol, and further facts about the group."""
+    """Return the members of a group of any type, and further facts about the group."""
     group_id = group.group_id
     if group.group_type == SHARE:
         asked = DescribeConsumerGroups(group_ids=[group_id])
@@ -265,9 +264,9 @@ def _consumers(
 
 
 def _classic(assignment: bytes, rights: Rights) -> list[str]:
-    """Return the partitions of an assignment in the format of Kafka's consumers; for other formats, return its size.
+    """Decode the partitions in the assignment of a Kafka consumer; describe any other assignment by its size.
 
-    Topics that the user may not describe are left out.
+    Omits topics that the user may not describe.
     """
     try:
         _, count = struct.unpack_from(">hi", assignment)
@@ -286,7 +285,7 @@ def _classic(assignment: bytes, rights: Rights) -> list[str]:
 
 
 def spans(numbers: Iterable[int]) -> str:
-    """Return numbers as text, with consecutive numbers joined: 0-3, 7."""
+    """Format numbers as ranges: 0-3, 7."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and runs[-1][1] == number - 1:

@@ -1,4 +1,4 @@
-"""The bounds on what the console may spend to answer any request."""
+"""Limits on what the console spends on a request."""
 
 from typing import Final
 
@@ -40,7 +40,7 @@ BLAMED_PARTITIONS: Final = 200
 #: Groups whose positions a partition's page shows, and groups that a page checks for waiting behind a transaction.
 GROUPS: Final = 200
 
-#: Moments in the lines of the last hour, the seconds between two moments, and the agents in one moment.
+#: Moments on the charts of the last hour, the seconds between two of them, and the agents in each.
 MOMENTS: Final = 121
 MOMENT_SECONDS: Final = 30.0
 AGENTS: Final = 256

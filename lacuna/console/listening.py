@@ -1,4 +1,4 @@
-"""Listens for the console before the console's libraries are imported."""
+"""Opens the console's listening socket. Does not import the console's libraries."""
 
 import os
 import socket
@@ -11,10 +11,8 @@ _BACKLOG: Final = 64
 
 
 def listen(address: str, option: str) -> socket.socket:
-    """Listen on HOST:PORT.
-
-    Raises UserError for a malformed address, ListenError if the process cannot listen at the address. The error names
-    `option`, with which the user can choose another address.
+    """Listen on HOST:PORT. Raises UserError if it is malformed, and ListenError, which names `option`, if it is
+    unusable.
     """
     host, port = parse_address(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,4 +1,4 @@
-"""Event streams: a signal for pages to reload their numbers, and messages as they arrive."""
+"""Event streams, which make pages refresh their numbers and deliver messages as they arrive."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ _STEP_BYTES: Final = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A stream of messages: from which partitions, from which position, in which shape, and how many per second."""
+    """The parameters of a message stream: `rate` is in messages per second."""
 
     agents: Agents
     topic: Topic
@@ -66,7 +66,7 @@ _Events: TypeAlias = Callable[[_Reading], AsyncIterator[str]]
 
 
 class Streams:
-    """The open event streams, and their number."""
+    """The open event streams, limited in number."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -83,15 +83,15 @@ class Streams:
                 await self._ending.wait()
 
     async def changes(self, request: Request) -> Response:
-        """Answer with an event every two seconds, at which the page reloads its numbers."""
+        """Send an event every two seconds, on which the page refreshes its numbers."""
         return self._stream(self._ticks(), request)
 
     async def tail(self, request: Request) -> Response:
-        """Answer with the messages that arrive from now on, or from the position in `after` or `from`."""
+        """Send messages as they arrive, starting now or at the position in `after` or `from`."""
         return await self._reading(request, self._messages)
 
     async def search(self, request: Request) -> Response:
-        """Answer with the messages that a search finds from the position `after` on, and with its progress."""
+        """Send the messages that a search finds after the position `after`, and its progress."""
         return await self._reading(request, self._found)
 
     async def _reading(self, request: Request, events: _Events) -> Response:
@@ -216,7 +216,7 @@ def _behind(bounds: Bounds, reached: Positions) -> int:
 
 
 def _newest(fetched: Mapping[int, bytes], at: Positions, most: int) -> tuple[Sequence[Placed], int]:
-    """Return the last messages of the fetched batches in chronological order, and the number of skipped messages."""
+    """Return the last `most` messages of the batches in chronological order, and the number of those skipped."""
     newest: list[Placed] = []
     count = 0
     for index, data in fetched.items():

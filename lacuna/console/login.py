@@ -1,8 +1,7 @@
 """The console's login, for clusters whose agents authenticate clients.
 
-A user and a password are valid if an agent accepts them. They stay in this process; the cookie that the browser
-receives does not contain them. The console uses them to read records for that user, so it shows no records that the
-user may not read.
+A user and password are valid if an agent accepts them. They stay in this process, while the browser receives only a
+cookie without them. The console reads records with the user's credentials, so it shows only what the user may read.
 """
 
 import base64
@@ -20,7 +19,7 @@ from lacuna.console.site import Site, form_of
 from lacuna.operating.kafka import Agents, KafkaConnection, MechanismRefused, NotAuthenticated
 
 _ACTION: Final = "login"
-_FOREIGN_FORM: Final = "This form was not made for this browser. Try again."
+_FOREIGN_FORM: Final = "This form belongs to a different browser. Try again."
 
 
 async def page(site: Site, request: Request) -> Response:
@@ -28,7 +27,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 async def log_in(site: Site, request: Request) -> Response:
-    """Check a user and a password by connecting to an agent, and answer with a cookie."""
+    """Check the user and password with an agent, and set a cookie."""
     logins, host = site.logins, request.client.host if request.client else ""
     if logins is None:
         return RedirectResponse("/", 303)
@@ -56,7 +55,6 @@ async def log_in(site: Site, request: Request) -> Response:
 
 
 async def log_out(site: Site, request: Request) -> Response:
-    """End this browser's login."""
     if not _is_own(site, request):
         return _form(site, request, 403, _FOREIGN_FORM)
     if site.logins is not None:
@@ -67,10 +65,10 @@ async def log_out(site: Site, request: Request) -> Response:
 
 
 async def refuse_metrics(site: Site, request: Request) -> Response | None:
-    """Return the reason for not answering a request for metrics; None if the request may be answered.
+    """Return the response that rejects a request for metrics, or None to allow the request.
 
-    A client that has not logged in sends user and password with the request (HTTP Basic), as Prometheus can. Raises
-    UserError if no agent answers.
+    Clients without a login, such as Prometheus, send user and password in the request (HTTP Basic). Raises UserError if
+    no agent answers.
     """
     if site.logins is None:
         if site.sources.has_acls:
@@ -95,13 +93,13 @@ async def refuse_metrics(site: Site, request: Request) -> Response | None:
 
 
 def _is_own(site: Site, request: Request) -> bool:
-    """Whether a form is one that this browser has received."""
+    """Whether this browser received the form from the console."""
     browser = site.tokens.browser_of(request.headers)
     return site.tokens.is_right(browser, _ACTION, form_of(request).get("token", ""))
 
 
 def _basic(header: str) -> tuple[str, str]:
-    """Return the user and the password in a header (RFC 7617), or empty texts if it has none."""
+    """Parse user and password from a header (RFC 7617). Return empty strings if it contains none."""
     scheme, _, token = header.partition(" ")
     if scheme.lower() != "basic":
         return "", ""
@@ -118,9 +116,9 @@ def _form(site: Site, request: Request, code: int = 200, wrong: str = "") -> Res
 
 
 async def _right(site: Site, host: str, user: str, password: str) -> Credentials | None:
-    """Return the user's credentials for a mechanism that the agents accept; None if they reject the password.
+    """Return credentials for a mechanism that the agents accept, or None if the password is wrong.
 
-    Raises BootstrapUnavailable, and NotAuthenticated if the agents accept no mechanism that uses passwords.
+    Raises BootstrapUnavailable, and NotAuthenticated if the agents accept no mechanism with passwords.
     """
     if site.logins is None or not user or not password:
         return None
@@ -153,5 +151,5 @@ async def _authenticated(agents: Agents, user: str, password: str) -> Credential
 
 
 def _own_path(text: str) -> str:
-    """Return the text if it is a path of the console, or / otherwise."""
+    """Return the text if it is a path within the console, otherwise "/"."""
     return text if text.startswith("/") and not text.startswith(("//", "/\\", "/login")) else "/"

@@ -1,4 +1,4 @@
-"""The users that have logged in, keyed by cookie value, and a limit on password guessing."""
+"""Current logins, by cookie value, and a limit on password guessing."""
 
 import secrets
 from collections import OrderedDict
@@ -36,20 +36,19 @@ class _Failures:
 
 
 class Brake:
-    """Counts attempts. An attempt counts as failed until it succeeds, so concurrent attempts do not evade the limit."""
+    """Counts login attempts. Each counts as failed until it succeeds, so concurrent ones cannot evade the limit."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
         self._failures: OrderedDict[_Key, _Failures] = OrderedDict()
 
     def wait(self, host: str, user: str) -> float:
-        """Return the seconds for which a user may not log in from a host."""
+        """Return how many seconds a user must wait before the next attempt from this host."""
         now = self._seconds()
         known = (self._failures.get(key) for key in _keys(host, user))
         return max([0.0, *(each.wait_until - now for each in known if each is not None)])
 
     def begin(self, host: str, user: str) -> None:
-        """Count an attempt."""
         now = self._seconds()
         for key in _keys(host, user):
             failures = self._failures.setdefault(key, _Failures())
@@ -65,7 +64,7 @@ class Brake:
                 failures.wait_until = now + min(_LONGEST_PAUSE, 2.0 ** min(over, 10))
 
     def take_back(self, host: str, user: str) -> None:
-        """Forget an attempt that received no answer."""
+        """Remove an attempt that no agent answered."""
         for key in _keys(host, user):
             failures = self._failures.get(key)
             if failures is not None:
@@ -73,7 +72,7 @@ class Brake:
                 failures.wait_until = 0.0
 
     def succeeded(self, host: str, user: str) -> None:
-        """Note that a user has logged in. The attempts of other users from the same host still count."""
+        """Remove the user's attempts. Those of other users on the same host still count."""
         self.take_back(host, user)
         self._failures.pop(_keys(host, user)[0], None)
 
@@ -84,7 +83,7 @@ def _keys(host: str, user: str) -> tuple[_Key, _Key]:
 
 
 def _network(host: str) -> str:
-    """Return the part of an address that identifies a client: all of an IPv4 address, or 64 bits of an IPv6 address."""
+    """Return the part of an address that identifies a client: all of an IPv4 address, 64 bits of an IPv6 address."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -96,7 +95,7 @@ def _network(host: str) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Login:
-    """A user that has logged in, when the login ends (loop time), and the credentials for the user's connections."""
+    """A user's login: when it ends (loop time), and the credentials for the user's connections."""
 
     user: str
     credentials: Credentials
@@ -104,7 +103,7 @@ class Login:
 
 
 class Logins:
-    """All logins. If there are too many, the oldest one ends."""
+    """All logins. Beyond a limit, the oldest ends."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
@@ -112,7 +111,7 @@ class Logins:
         self.brake = Brake(seconds)
 
     def find(self, request: Request) -> Login | None:
-        """Return the login of the user that sent a request."""
+        """Return the login that the request's cookie identifies."""
         key = request.cookies.get(COOKIE, "")
         login = self._logins.get(key)
         if login is not None and self._seconds() >= login.ends:
@@ -121,12 +120,12 @@ class Logins:
         return login
 
     def users(self) -> list[str]:
-        """Return the user of each login that has not ended."""
+        """Return the user of each current login."""
         now = self._seconds()
         return [each.user for each in self._logins.values() if now < each.ends]
 
     def add(self, user: str, credentials: Credentials) -> str:
-        """Return the cookie value for a user that has logged in."""
+        """Log a user in, and return the value for the cookie."""
         for ended in [
             each for each, login in self._logins.items() if self._seconds() >= login.ends
         ]:
@@ -138,5 +137,5 @@ class Logins:
         return key
 
     def end(self, request: Request) -> None:
-        """End the login of the user that sent a request."""
+        """End the login that the request's cookie identifies."""
         self._logins.pop(request.cookies.get(COOKIE, ""), None)

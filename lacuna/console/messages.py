@@ -1,4 +1,4 @@
-"""The Messages pages: records of a topic or of one of its partitions, starting at an offset, a time or the end."""
+"""The Messages pages, for a topic or a partition, starting at an offset, a time or the end."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ WRITTEN_PLACES: Final = (
 
 
 class Cell(NamedTuple):
-    """A key or a value on the page: its text, decoding and size in bytes, and whether the text was cut."""
+    """A key or value as shown: its text, its format, its size in bytes, and whether the text is truncated."""
 
     text: str
     form: str
@@ -54,12 +54,12 @@ class Cell(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The beginning of the text, on one line."""
+        """The start of the text, on one line."""
         return " ".join(self.text[: 2 * limits.LINE_CHARACTERS].split())[: limits.LINE_CHARACTERS]
 
 
 class Message(NamedTuple):
-    """A record on the page. `fate` is empty for a record that every consumer receives."""
+    """A record as shown. `fate` is empty if every consumer receives the record."""
 
     partition: int
     offset: int
@@ -72,7 +72,7 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How messages are read and shown: the parameters that all addresses of a Messages page have."""
+    """How messages are read and shown: the parameters common to all addresses of the Messages pages."""
 
     count: int
     how: str
@@ -82,7 +82,7 @@ class Shape:
 
     @classmethod
     def of(cls, query: QueryParams) -> "Shape":
-        """Return the shape that a query describes. Raises BadRequest."""
+        """Parse the parameters. Raises BadRequest."""
         how, isolation = query.get("as", "auto"), query.get("isolation", "read_committed")
         if how not in FORMATS or isolation not in ISOLATIONS:
             raise BadRequest(
@@ -108,11 +108,11 @@ class Shape:
 
     @property
     def shown_bytes(self) -> int:
-        """The number of bytes of a key or value that are shown."""
+        """How many bytes of a key or value to show."""
         return limits.SINGLE_BYTES if self.count == 1 else limits.SHOWN_BYTES
 
     def address(self, path: str, **position: object) -> str:
-        """Return the address that shows messages at another position in the same shape."""
+        """Return the address of messages at another position, shown in the same way."""
         shape: dict[str, object] = {
             "count": self.count,
             "as": self.how,
@@ -126,7 +126,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The bounds of the partitions on a page, for readers with an isolation level."""
+    """The bounds of a page's partitions at one isolation level."""
 
     topic: Topic
     states: Mapping[int, PartitionState]
@@ -142,7 +142,7 @@ class Bounds:
 
     @property
     def ends(self) -> Positions:
-        """The offsets before which readers receive records."""
+        """The offset at which each partition ends for a reader."""
         return self.stable if self.level else self.high_watermarks
 
     @property
@@ -150,7 +150,7 @@ class Bounds:
         return {each: state.high_watermark for each, state in self.states.items()}
 
     def positions(self, query: QueryParams, name: str) -> Positions | None:
-        """Return the positions in a parameter that `cursor` made, limited to the bounds. Raises BadRequest."""
+        """Parse positions formatted by `cursor`, and limit them to the bounds. Raises BadRequest."""
         text = query.get(name)
         if not text:
             return None
@@ -165,7 +165,7 @@ class Bounds:
 
 
 async def bounds_of(site: Site, topic: Topic, partitions: Sequence[int], level: int) -> Bounds:
-    """Return the bounds of partitions. Raises ControlPlaneUnavailable."""
+    """Fetch the partitions' bounds. Raises ControlPlaneUnavailable."""
     keys = [TopicPartition(topic_id=topic.topic_id, partition=each) for each in partitions]
     states = await read_partitions(site.sources.control, keys)
     # A topic that was deleted in the meantime has no partitions.
@@ -178,24 +178,24 @@ async def bounds_of(site: Site, topic: Topic, partitions: Sequence[int], level: 
 
 
 def partitions_of(topic: Topic, query: QueryParams) -> Sequence[int]:
-    """Return the partitions that one page shows, from the parameter `first` on. Raises BadRequest."""
+    """Return the partitions for one page, which starts at the parameter `first`. Raises BadRequest."""
     first = min(whole(query, "first", 0), topic.partition_count - 1)
     return range(first, min(first + limits.PARTITIONS, topic.partition_count))
 
 
 def cursor(positions: Positions) -> str:
-    """Return positions as a parameter."""
+    """Format positions for a query parameter."""
     return ".".join(map(str, positions.values()))
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with messages from a partition."""
+    """Show messages from one partition."""
     topic, index = await find_partition(site, request)
     return await _page(site, request, topic, [index], f"/topics/{topic.name}/{index}")
 
 
 async def topic_page(site: Site, request: Request) -> Response:
-    """Answer with messages from all partitions of a topic, in chronological order."""
+    """Show messages from all partitions of a topic, in chronological order."""
     topic = await find_topic(site, request)
     query = request.query_params
     path = f"/topics/{topic.name}"
@@ -266,7 +266,7 @@ async def _page(
 async def _read(
     reader: Reader, bounds: Bounds, shape: Shape, query: QueryParams, now_ms: int
 ) -> Found:
-    """Return the messages at the position that a query names: by default, the newest."""
+    """Read messages at the position in the query, or the newest if it has none."""
     before = bounds.positions(query, "before")
     starts = bounds.positions(query, "after")
     if query.get("seek") == "stable":
@@ -291,7 +291,7 @@ async def _read(
 async def messages_of(
     site: Site, topic: Topic, records: Sequence[Placed], shape: Shape
 ) -> list[Message]:
-    """Return records in the form that the page needs. Raises ControlPlaneUnavailable."""
+    """Prepare records for display. Raises ControlPlaneUnavailable."""
     fates: dict[tuple[int, int], str] = {}
     if not shape.level:
         for index in {each.partition for each in records}:
@@ -347,14 +347,14 @@ def _cell(data: bytes | None, size: int, shape: Shape, decoding: Decoding | None
 
 
 async def place_of(site: Site, request: Request, bounds: Bounds, text: str) -> Positions:
-    """Return the offset in each partition for a place that a visitor has entered. Raises BadRequest.
+    """Resolve the position that a visitor has entered to an offset in each partition. Raises BadRequest.
 
-    The end means the last stable offset, so that no record of an open transaction precedes it.
+    "end" means the last stable offset, so that no record of an open transaction precedes it.
     """
     starts, stable, ends = bounds.starts, bounds.stable, bounds.high_watermarks
     point = point_of(text, site.sources.now_ms(), UTC)
     if point is None:
-        raise BadRequest(f"{text[:40]!r} is not a place: write {WRITTEN_PLACES}")
+        raise BadRequest(f"{text[:40]!r} is not a place: enter {WRITTEN_PLACES}")
     if point.kind is Kind.EARLIEST:
         return starts
     if point.kind is Kind.END:
@@ -368,22 +368,22 @@ async def place_of(site: Site, request: Request, bounds: Bounds, text: str) -> P
 
 
 def milliseconds(text: str, now_ms: int) -> int:
-    """Return milliseconds since 1970 for a time in UTC, a duration before now (10m or -10m), or a number.
+    """Parse a time in UTC, a duration before now (10m or -10m), or a number, into milliseconds since 1970.
 
-    A time before 1970 becomes 0, since negative times have other meanings in Kafka. Raises BadRequest.
+    A time before 1970 becomes 0, because negative times have other meanings in Kafka. Raises BadRequest.
     """
     if text.isascii() and text.isdecimal() and len(text) <= 15:
         return int(text)
     found = time_of(text, now_ms, UTC)
     if found is None:
         raise BadRequest(
-            f"{text[:40]!r} is not a time: write one such as 2026-01-31T12:30, in UTC, or 10m for ten minutes ago"
+            f"{text[:40]!r} is not a time: enter one such as 2026-01-31T12:30, in UTC, or 10m for ten minutes ago"
         )
     return found
 
 
 def rows_of(site: Site, topic: Topic, messages: Sequence[Message], shape: Shape) -> str:
-    """Return the rows of messages for the page's script, in the same form as on the page."""
+    """Render messages as rows for the page's script, exactly as on the page."""
     module: Any = site.templates.get_template("parts.html").module
     columns = [each for each in COLUMNS if each in shape.columns]
     return "".join(module.message_row(each, topic.name, columns) for each in messages)

@@ -1,4 +1,4 @@
-"""The page about a partition, with the strip of its log, and the page that explains gaps between offsets."""
+"""The page for a partition, with a strip that shows its log, and the page that explains gaps in offsets."""
 
 import asyncio
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _SINGLE: Final = 64
 
 
 class Mark(NamedTuple):
-    """A position in the partition; `kind` is start, stable, end or group."""
+    """A labelled position; `kind` is start, stable, end or group."""
 
     kind: str
     name: str
@@ -41,7 +41,7 @@ class Zoom(NamedTuple):
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with the strip for a window of offsets, by default for the whole partition."""
+    """Show the strip for a window of offsets; by default, the whole partition."""
     topic, index = await find_partition(site, request)
     rights = rights_of(request)
     control = site.sources.control
@@ -86,7 +86,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 async def holes_page(site: Site, request: Request) -> Response:
-    """Answer with the page. If its parameters name a topic, a partition and an offset, it shows that offset's kind."""
+    """Show the explanations and, if the query names a topic, partition and offset, what kind of offset it is."""
     query = request.query_params
     context: dict[str, Any] = {"topic": "", "partition": 0, "offset": 0, "kind": ""}
     if name := query.get("topic", "").strip():
@@ -101,7 +101,7 @@ async def holes_page(site: Site, request: Request) -> Response:
 
 
 async def _kind_of(control: ControlClient, topic: Topic, index: int, offset: int) -> Kind | str:
-    """Return the kind of an offset, or "later" if the partition has not reached it."""
+    """Return the kind of an offset, or "later" if the partition has not reached it yet."""
     key = TopicPartition(topic_id=topic.topic_id, partition=index)
     (producers,) = await producers_in(control, [key])
     view = control.partition(topic.topic_id, index)
@@ -120,7 +120,7 @@ def _segment(part: Range) -> str:
 async def _names(
     control: ControlClient, strip: Strip, starts: Mapping[int, int], rights: Rights
 ) -> dict[int, str]:
-    """Return the known transactional ids of the producers in a strip."""
+    """Return the transactional ids, as far as known, of the producers in a strip."""
     ids = {each.producer_id for each in strip.ranges if each.producer_id >= 0} | set(starts)
     if not ids:
         return {}
@@ -132,7 +132,7 @@ async def _names(
 
 
 async def _positions(control: ControlClient, key: TopicPartition, rights: Rights) -> dict[str, int]:
-    """Return the committed offsets of groups in a partition."""
+    """Return each group's committed offset in a partition."""
     groups = await questions.groups(control)
     ids = [each.group_id for each in groups if rights.group(each.group_id)][: limits.GROUPS]
     offsets = await questions.offsets_of(control, ids, [key])
@@ -144,7 +144,6 @@ async def _positions(control: ControlClient, key: TopicPartition, rights: Rights
 
 
 def _zooms(strip: Strip, high: int, last_stable: int) -> list[Zoom]:
-    """Return the links from a window to other windows."""
     first, end = strip.first, strip.end
     width = end - first
     middle = (first + end) // 2

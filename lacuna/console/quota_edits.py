@@ -1,4 +1,4 @@
-"""The quotas, and the changes to them, one row for each change."""
+"""The list of quotas, and the changes to it."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -30,7 +30,7 @@ _REMOVES: Final = "/edit/quota/remove"
 
 
 class QuotaRow(NamedTuple):
-    """A quota of a user, a client id, or both. A part is "" if unused, and "(default)" for all without a quota."""
+    """A quota of a user, a client id, or both. "" is for the one not used, and "(default)" for all others."""
 
     user: str
     client_id: str
@@ -40,7 +40,7 @@ class QuotaRow(NamedTuple):
 
     @property
     def removal(self) -> str:
-        """The address of the change that removes the quota."""
+        """The address of the form that removes the quota."""
         return link(
             _REMOVES,
             user=self.user or None,
@@ -50,7 +50,7 @@ class QuotaRow(NamedTuple):
 
 
 async def rows(turn: Turn) -> list[QuotaRow]:
-    """Return the cluster's quotas in order. Raises NotAllowed and BadRequest."""
+    """Return the cluster's quotas, sorted. Raises NotAllowed, BadRequest."""
     response = await turn.ask(*DESCRIBE_CLIENT_QUOTAS, DescribeClientQuotasRequest())
     check(response.error_code, "quotas", response.error_message)
     found = []
@@ -87,14 +87,14 @@ async def _quota_fields(_turn: Turn) -> Sequence[Field]:
 
 
 def _entity_of(turn: Turn) -> list[EntityData]:
-    """Return the entity that the fields name. Raises BadRequest."""
+    """Parse the entity in the form's fields. Raises BadRequest."""
     entity = [
         EntityData(kind, None if turn.text(name) == _DEFAULT else turn.text(name))
         for kind, name in _ENTITIES.items()
         if turn.text(name)
     ]
     if not entity:
-        raise BadRequest("Name a user, a client id, or both.")
+        raise BadRequest("Enter a user, a client id, or both.")
     return entity
 
 

@@ -1,7 +1,7 @@
-"""Reads records from a topic's partitions as a consumer does, and merges all partitions in chronological order.
+"""Reads records from a topic as a consumer does, and merges its partitions in chronological order.
 
-A reading is bounded in bytes and in time. It returns a position in every partition at which the next reading continues,
-so no record is missed or repeated.
+Each reading is limited in bytes and time, and returns the position in each partition at which the next one continues,
+so that no record is missed or repeated.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ Positions = Mapping[int, int]
 
 
 class Wanted(NamedTuple):
-    """The text that a search looks for, and where: in keys, values and headers; only in keys; or as a whole key."""
+    """The text to search for, and where: in keys, values and headers; only in keys; or as an entire key."""
 
     text: str = ""
     where: str = "anywhere"
 
     def may_be_in(self, batch: RecordBatch) -> bool:
-        """Whether a batch can contain a match, determined without decoding its records. Raises RecordsError."""
+        """Whether a batch may contain a match, as far as can be told without decoding. Raises RecordsError."""
         return self.text.encode() in batch.section(limits.BATCH_BYTES)
 
     def is_in(self, record: Record) -> bool:
@@ -59,7 +59,7 @@ PLACES: Final = ("anywhere", "key", "key is")
 
 
 class Kept(NamedTuple):
-    """A record that was read, with the beginnings of its key and value, and their full sizes."""
+    """A record reduced to the start of its key and value, with their full sizes."""
 
     offset: int
     timestamp: int
@@ -71,7 +71,7 @@ class Kept(NamedTuple):
 
     @property
     def kept_bytes(self) -> int:
-        """The number of bytes in the parts that are kept."""
+        """The memory that the kept parts occupy, in bytes."""
         headers = sum(len(name) + len(value or b"") for name, value in self.headers)
         return len(self.key or b"") + len(self.value or b"") + headers
 
@@ -82,9 +82,9 @@ class Placed(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Records in chronological order, and each partition's positions before the first and after the last of them.
+    """Records in chronological order, with the positions before the first and after the last of them in each partition.
 
-    `left_out` contains the partitions that could not be read within the bounds.
+    `left_out` contains the partitions that could not be read within the limits.
     """
 
     records: Sequence[Placed]
@@ -95,12 +95,12 @@ class Found(NamedTuple):
 
 
 def connection_to(agents: Agents) -> KafkaConnection:
-    """Return a connection to an agent, which rejects responses larger than a page may cost."""
+    """Return a connection that rejects responses too large for a page."""
     return KafkaConnection(agents, limits.ASK_SECONDS, limits.RESPONSE_BYTES)
 
 
 class Reader:
-    """Reads partitions of one topic through one connection, within bounds."""
+    """Reads partitions of a topic over one connection, within limits."""
 
     def __init__(
         self,
@@ -130,13 +130,13 @@ class Reader:
         return self._seconds() > self._ends
 
     def charge(self, records: Iterable[Kept]) -> None:
-        """Count the memory that kept records occupy."""
+        """Count the memory that these records occupy."""
         self._bytes_left -= sum(each.kept_bytes for each in records)
 
     async def fetch(self, positions: Positions, wait_ms: int = 0) -> dict[int, bytes]:
-        """Return the batches from one Fetch. A partition may have none, even if it has more to read.
+        """Send one Fetch and return its batches. A partition may be missing even if there is more to read in it.
 
-        If no partition has any, all have reached their ends. Raises BootstrapUnavailable, and BadRequest if a partition
+        If all are missing, all have reached their ends. Raises BootstrapUnavailable, and BadRequest if a partition
         cannot be read at its position.
         """
         share = max(limits.FETCH_BYTES // len(positions), _LEAST_BYTES)
@@ -164,7 +164,7 @@ class Reader:
             if answer.error_code not in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
                 code = ErrorCode(answer.error_code).name
                 raise BadRequest(
-                    f"the agent answers {code} for {self._topic} [{index}] at offset {positions[index]}"
+                    f"the agent returned {code} for {self._topic} [{index}] at offset {positions[index]}"
                 )
             if data := b"".join(answer.records or ()):
                 found[index] = data
@@ -173,7 +173,7 @@ class Reader:
         return found
 
     async def at_time(self, partitions: Iterable[int], timestamp: int) -> dict[int, int]:
-        """Return the first offsets with a timestamp of at least `timestamp`, or -1. Raises BadRequest."""
+        """Return, for each partition, the first offset with this timestamp or a later one, or -1. Raises BadRequest."""
         queries = [wire.ListOffsetsPartition(each, timestamp=timestamp) for each in partitions]
         response = await self._connection.ask(
             *LIST_OFFSETS,
@@ -194,7 +194,7 @@ class Reader:
 async def read_on(
     reader: Reader, starts: Positions, ends: Positions, count: int, wanted: Wanted | None = None
 ) -> Found:
-    """Return the first `count` records from `starts` on, or the first `count` that a search finds."""
+    """Return the first `count` records at or after `starts`, or the first `count` that match a search."""
     reached = dict(starts)
     kept: dict[int, list[Kept]] = {each: [] for each in starts}
 
@@ -263,7 +263,7 @@ async def read_back(reader: Reader, log_starts: Positions, ends: Positions, coun
 async def _read_windows(
     reader: Reader, windows: Mapping[int, tuple[int, int]], count: int
 ) -> dict[int, list[Kept]]:
-    """Return the last `count` records of each range [first, end), leaving out ranges not read to their ends."""
+    """Return the last `count` records of each range [first, end), except ranges that were not read to their ends."""
     at = {each: first for each, (first, _) in windows.items()}
     kept: dict[int, deque[Kept]] = {each: deque(maxlen=count) for each in windows}
     while (
@@ -281,7 +281,7 @@ async def _read_windows(
 
 
 def keep(record: Record, most: int) -> Kept:
-    """Return a record with at most `most` bytes of its key and of its value, and some of its headers."""
+    """Reduce a record to at most `most` bytes each of its key and value, and to some of its headers."""
     key, value = record.key, record.value
     return Kept(
         record.offset,
@@ -298,10 +298,7 @@ def keep(record: Record, most: int) -> Kept:
 
 
 def records_of(data: bytes, offset: int) -> Iterator[Record]:
-    """Yield the records of batches from `offset` on, with only a few existing as objects at a time.
-
-    Raises BadRequest if the records cannot be read.
-    """
+    """Yield the records at or after `offset`, decoding a few at a time. Raises BadRequest if they are unreadable."""
     try:
         for batch in read_batches(data):
             yield from _records(batch, offset)
@@ -310,7 +307,7 @@ def records_of(data: bytes, offset: int) -> Iterator[Record]:
 
 
 def end_of(data: bytes, offset: int) -> int:
-    """Return the offset after the last batch, or `offset` if there are no batches."""
+    """Return the offset after the last batch, or `offset` if there is none."""
     return max(
         (batch.header.next_offset for batch in read_batches(data, verify=False)), default=offset
     )
@@ -334,7 +331,7 @@ def _decoded(
     cut: int,
     is_over: Callable[[], bool],
 ) -> tuple[list[Kept], int, int]:
-    """Return records from `offset` on, the number of records examined, and the offset at which to continue."""
+    """Return the records at or after `offset`, how many were examined, and the offset at which to continue."""
     found: list[Kept] = []
     examined = 0
     try:
@@ -357,7 +354,7 @@ def _decoded(
 
 
 def _last(data: bytes, offset: int, end: int, kept: deque[Kept]) -> tuple[int, int]:
-    """Add the records before `end` to `kept`. Return their number, and the offset at which to continue."""
+    """Add the records before `end` to `kept`. Return how many there were, and the offset at which to continue."""
     examined = 0
     for record in records_of(data, offset):
         if record.offset >= end:

@@ -1,8 +1,8 @@
-"""The rights of the user who sends a request: the console shows only data that agents would show the same user.
+"""The rights of the user that sends a request. The console shows only what agents would show the same user.
 
-The console itself may see everything, so its pages leave out data that the user may not describe. The console has no
-rules of its own. Acting as the user, it asks the agents for lists, which contain only what the user may see, and for
-the permitted operations.
+The console itself has access to everything, so its pages omit what the user may not describe. It applies no rules of
+its own: as the user, it asks the agents for the permitted operations and for lists, which contain only what the user
+may see.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _MOST: Final = 100
 
 
 class NotAllowed(UserError):
-    """The user may not see a page or do something. The message names the missing permission."""
+    """The user may not see a page or make a change. The message names the missing permission."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """A user's permissions. Operations are bit sets, as in Kafka's responses; None means that all are permitted."""
+    """A user's permissions, as bit sets of operations like in Kafka's responses. `None` permits everything."""
 
     topics: Mapping[str, int] | None
     groups: Collection[str] | None
@@ -49,7 +49,7 @@ class Rights:
     cluster: int | None
 
     def topic(self, name: str, operation: Operation = Operation.DESCRIBE) -> bool:
-        """Whether an operation on a topic is allowed."""
+        """Whether the user may perform an operation on a topic."""
         return self.topics is None or _has(self.topics.get(name, 0), operation)
 
     def group(self, group_id: str) -> bool:
@@ -65,29 +65,27 @@ class Rights:
 
     @property
     def may_abort(self) -> bool:
-        """Whether the user may abort others' transactions, which in Kafka requires the right to WriteTxnMarkers."""
+        """Whether the user may abort the transactions of others, which in Kafka requires WriteTxnMarkers."""
         return self.cluster is None or any(
             _has(self.cluster, each) for each in (Operation.ALTER, Operation.CLUSTER_ACTION)
         )
 
     def check_cluster(self, operation: Operation = Operation.DESCRIBE) -> None:
-        """Raise NotAllowed if an operation on the cluster is not allowed."""
+        """Raise NotAllowed if the user may not perform an operation on the cluster."""
         if not (self.cluster is None or _has(self.cluster, operation)):
             word = word_of(operation.name)
             raise NotAllowed(_words(f"{word} on the cluster", f"{word} --cluster"))
 
     def check_topic(self, topic: str, operation: Operation) -> None:
-        """Raise NotAllowed if an operation on a topic is not allowed."""
+        """Raise NotAllowed if the user may not perform an operation on a topic."""
         if not self.topic(topic, operation):
             word = word_of(operation.name)
             raise NotAllowed(_words(f"{word} on topic {topic}", f"{word} --topic {quote(topic)}"))
 
     def check_reads(self, topic: str) -> None:
-        """Raise NotAllowed if the user may not read a topic."""
         self.check_topic(topic, Operation.READ)
 
     def check_aborts(self) -> None:
-        """Raise NotAllowed if the user may not abort transactions."""
         if not self.may_abort:
             self.check_cluster(Operation.ALTER)
 
@@ -98,7 +96,7 @@ NOTHING: Final = Rights(topics={}, groups=(), transactional_ids=(), cluster=0)
 
 def _words(what: str, options: str) -> str:
     return (
-        f"This page needs the permission {what}, which you do not have. An administrator can grant it with "
+        f"This page requires the permission {what}, which you do not have. An administrator can grant it with "
         f"lacuna acls add --allow-principal User:NAME --operation {options}"
     )
 
@@ -108,17 +106,17 @@ def _has(operations: int, operation: Operation) -> bool:
 
 
 class RightsOfUsers:
-    """Briefly caches the rights of the users that sent the latest requests."""
+    """Caches the rights of recent users for a short time."""
 
     def __init__(self, seconds: Callable[[], float], *, has_acls: bool) -> None:
-        """Without ACLs, every user may see everything, and the agents are not queried."""
+        """Without ACLs, every user has all rights, and agents are not asked."""
         self._seconds = seconds
         self._has_acls = has_acls
         self._key = secrets.token_bytes(32)
         self._known: OrderedDict[bytes, tuple[float, Rights]] = OrderedDict()
 
     async def of(self, agents: Agents) -> Rights:
-        """Return the rights of a connection's user. Raises UserError if no agent answers or accepts the user."""
+        """Return the rights of the user in `agents`. Raises UserError if no agent answers or accepts the user."""
         if not self._has_acls:
             return EVERYTHING
         user, now = self._digest(agents.security.credentials), self._seconds()
@@ -134,11 +132,11 @@ class RightsOfUsers:
         return cached[1]
 
     def forget(self, agents: Agents) -> None:
-        """Forget the rights of a connection's user, after a change that may have extended them."""
+        """Forget the rights of the user in `agents`, because a change may have extended them."""
         self._known.pop(self._digest(agents.security.credentials), None)
 
     def _digest(self, user: Credentials | None) -> bytes:
-        """Return a key that is unique to a user and contains no password."""
+        """Return a key that identifies a user and contains no password."""
         if user is None:
             return b""
         text = "\0".join((user.mechanism, user.user, user.password))
@@ -146,10 +144,10 @@ class RightsOfUsers:
 
 
 async def ask(agents: Agents) -> Rights:
-    """Return the rights of a connection's user, as reported by the agents.
+    """Ask the agents for the rights of the user in `agents`.
 
-    Leaves out agents that do not answer, along with the groups and transactions that only these agents list. Raises
-    BootstrapUnavailable and NotAuthenticated.
+    Groups and transactions listed only by agents that do not answer are omitted. Raises BootstrapUnavailable and
+    NotAuthenticated.
     """
     metadata = MetadataRequest(None, False, False, include_topic_authorized_operations=True)
     async with KafkaConnection(agents, limits.ASK_SECONDS) as connection:

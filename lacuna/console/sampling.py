@@ -1,4 +1,4 @@
-"""The sizes and growth of all topics, and the lines that show the last hour."""
+"""Samples of all topics' sizes, for their growth and for the charts of the last hour."""
 
 import asyncio
 from collections import deque
@@ -23,7 +23,7 @@ _MINUTE: Final = 65.0
 
 
 class TopicSize(NamedTuple):
-    """Sums over a topic's partitions: retained offsets, all offsets, bytes, and waiting offsets."""
+    """A topic's retained offsets, total offsets, bytes, and waiting offsets, summed over its partitions."""
 
     retained: int = 0
     offsets: int = 0
@@ -32,7 +32,7 @@ class TopicSize(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """The sizes of all topics at one time. `left_out` counts the partitions beyond the bound on a request."""
+    """The sizes of all topics at one time. `left_out` is the number of partitions beyond the limit for a request."""
 
     seconds: float
     topics: Mapping[bytes, TopicSize]
@@ -40,7 +40,7 @@ class Sample(NamedTuple):
 
 
 class Sampler:
-    """Keeps samples from the last minute. A sample is taken only when a page asks for one."""
+    """Keeps the samples of the last minute, taken only when a page needs one."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
@@ -51,7 +51,7 @@ class Sampler:
         self.stable: Mapping[tuple[bytes, int], int] = {}
 
     async def newest(self) -> Sample:
-        """Return a sample that is at most a second old. Raises ControlPlaneUnavailable."""
+        """Return a sample at most one second old. Raises ControlPlaneUnavailable."""
         async with self._lock:
             now = self._sources.seconds()
             if self._newest is None or now - self._newest.seconds > _FRESH_SECONDS:
@@ -66,7 +66,7 @@ class Sampler:
             self._samples.append(sample)
 
     def rates(self, sample: Sample) -> Mapping[bytes, float]:
-        """Return the offsets per second that topics received in the last minute; empty if they are not known."""
+        """Return each topic's growth in offsets per second over the last minute; empty if it is not known."""
         before = self._samples[0] if self._samples else sample
         passed = sample.seconds - before.seconds
         if passed < _FRESH_SECONDS:
@@ -105,7 +105,7 @@ class Sampler:
 
 
 class Counts(NamedTuple):
-    """An agent's counters since its start."""
+    """An agent's counters since it started."""
 
     requests: int
     store_requests: int
@@ -113,7 +113,7 @@ class Counts(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """The values that the lines of the last hour show for one moment. `agents` has the counters by lease id."""
+    """One point in time on the charts of the last hour. `agents` contains the counters by lease id."""
 
     seconds: float
     offsets: int
@@ -125,7 +125,7 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the last hour: its name, its newest and largest values as text, and the path that draws it."""
+    """A chart of the last hour: its name, newest and largest value as text, and its SVG path."""
 
     name: str
     newest: str
@@ -140,7 +140,7 @@ _HOUR: Final = 3600.0
 
 
 class History:
-    """Records a moment every half minute, and keeps it for an hour. Memory use is bounded for any size of cluster."""
+    """Records a moment every half minute and keeps it for an hour. Its memory does not grow with the cluster."""
 
     def __init__(self, sources: Sources, sampler: Sampler) -> None:
         self._sources = sources
@@ -148,7 +148,7 @@ class History:
         self._moments: deque[Moment] = deque(maxlen=limits.MOMENTS)
 
     async def run(self) -> None:
-        """Record moments until the task is cancelled. While no control plane answers, the lines have a gap."""
+        """Record moments until cancelled. The charts have a gap where no control plane answered."""
         while True:
             with suppress(ControlPlaneUnavailable, CommandRefused, TimeoutError):
                 async with asyncio.timeout(limits.ANSWER_SECONDS):
@@ -156,7 +156,7 @@ class History:
             await asyncio.sleep(limits.MOMENT_SECONDS)
 
     async def take(self) -> None:
-        """Add a moment. Raises ControlPlaneUnavailable."""
+        """Record a moment. Raises ControlPlaneUnavailable."""
         control = self._sources.control
         sample = await self._sampler.newest()
         listed = await questions.transactions(control, states=["Ongoing"])
@@ -176,7 +176,7 @@ class History:
         self._moments.append(moment)
 
     async def _lag(self) -> int:
-        """Return the number of offsets that groups have left to read before the last stable offsets, within a bound."""
+        """Return, up to a limit, how many offsets before the last stable offsets groups have yet to read."""
         control = self._sources.control
         ids = [each.group_id for each in (await questions.groups(control))[: limits.GROUPS]]
         lag, left = 0, limits.OFFSETS
@@ -192,23 +192,23 @@ class History:
         return lag
 
     def lines(self) -> list[Line]:
-        """Return the lines of the last hour, or none if there are fewer than two moments."""
+        """Return the charts of the last hour, or none until there are two moments."""
         moments = list(self._moments)
         if len(moments) < 2:
             return []
         return [
             _line("Offsets written a second", _rates(moments, _offsets), moments),
-            _line("Requests of clients a second", _rates(moments, _of_agents("requests")), moments),
-            _line("Offsets that groups have not read", [each.lag for each in moments], moments),
+            _line("Client requests per second", _rates(moments, _of_agents("requests")), moments),
+            _line("Offsets not yet read by groups", [each.lag for each in moments], moments),
             _line("Open transactions", [each.transactions for each in moments], moments),
             _line("Offsets held back", [each.waiting for each in moments], moments),
             _line(
-                "Requests to the store a second",
+                "Store requests per second",
                 _rates(moments, _of_agents("store_requests")),
                 moments,
             ),
             _line(
-                "Dollars an hour for the store",
+                "Store cost, dollars per hour",
                 [
                     None if each is None else each * _HOUR
                     for each in _rates(moments, _of_agents("dollars"))
@@ -232,7 +232,7 @@ def _offsets(one: Moment, other: Moment) -> float:
 
 
 def _of_agents(name: str) -> _Growth:
-    """Return the growth of a counter between two moments. Agents that started or ended between them are left out."""
+    """Return a function that computes a counter's growth over the agents that exist at both moments."""
 
     def growth(one: Moment, other: Moment) -> float:
         grown = (
@@ -246,7 +246,7 @@ def _of_agents(name: str) -> _Growth:
 
 
 def _rates(moments: Sequence[Moment], growth: _Growth) -> list[float | None]:
-    """Return the growth per second up to each moment; None after a gap."""
+    """Return the growth per second up to each moment, or None after a gap."""
     return [None, *(_rate(one, other, growth) for one, other in pairwise(moments))]
 
 
@@ -270,7 +270,7 @@ def _line(name: str, values: Sequence[float | None], moments: Sequence[Moment]) 
 def _path(
     values: Sequence[float | None], moments: Sequence[Moment], largest: float
 ) -> Iterator[str]:
-    """Yield the commands of a path, which is interrupted at each gap."""
+    """Yield SVG path commands, starting anew after each gap."""
     command, before, first = "M", moments[0].seconds, moments[0].seconds
     span = moments[-1].seconds - first or 1.0
     for value, moment in zip(values, moments, strict=True):

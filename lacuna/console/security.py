@@ -1,10 +1,9 @@
-"""Prevents other sites, and other machines, from using the console through a browser.
+"""Prevents other sites and other machines from using the console through a visitor's browser.
 
-A page of another site can make a browser send requests to the console. The page cannot read the answers, unless its
-name resolves to the console's address (DNS rebinding). The Host header must therefore contain a name of the console, or
-an IP address, which cannot be rebound. Requests that change something must come from the console's own pages. The
-Origin header proves this, since browsers send it and pages cannot choose it. So does a token that only the console's
-pages have.
+Any site can make a browser send requests to the console. It cannot read the responses unless its own name resolves to
+the console's address (DNS rebinding), so the Host header must be one of the console's names or an IP address, which
+cannot be rebound. A request that changes something must come from one of the console's own pages. Either of two things
+proves this: the Origin header, which browsers set and pages cannot forge, or a token that only these pages contain.
 """
 
 import hmac
@@ -48,10 +47,10 @@ COOKIE: Final = "lacuna_console"
 
 
 class Guard:
-    """Middleware that rejects requests from other sites, and adds the security headers to every answer."""
+    """Middleware that rejects requests from other sites, and adds security headers to each response."""
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
-        """`names` are the lower-case host names by which browsers may call the console."""
+        """`names` are the console's host names in lower case."""
         self._app = app
         self._names = frozenset(names)
 
@@ -104,13 +103,13 @@ class Guard:
 
 
 class Tokens:
-    """Tokens for forms, each bound to a browser by its cookie and to the action of the form."""
+    """Tokens for forms, each bound to a browser's cookie and to the form's action."""
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
 
     def browser_of(self, headers: Headers) -> str:
-        """Return the browser's cookie, or a new one."""
+        """Return the browser's cookie, or a new one if it has none."""
         try:
             sent = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
         except CookieError:
@@ -122,7 +121,7 @@ class Tokens:
         return hmac.new(self._key, f"{browser} {action}".encode(), sha256).hexdigest()
 
     def is_right(self, browser: str, action: str, token: str) -> bool:
-        """Whether the console made this token for this browser and action."""
+        """Whether `token` is valid for this browser and action."""
         return hmac.compare_digest(
             self.token(browser, action).encode(), token.encode("utf-8", "replace")
         )

@@ -1,8 +1,8 @@
-"""Serves the console in the event loop of its process, which keeps its own signal handlers.
+"""Serves the console in its process's event loop, without replacing signal handlers.
 
-Browser connections have limits that uvicorn itself does not offer. The head of a request must arrive in time. The
-number of connections is limited, for each address and in total. A new connection beyond the limit replaces the
-connection that has been without a request for longest, so incomplete heads and idle connections do not keep others out.
+Adds limits that uvicorn lacks: the head of a request must arrive in time, and the number of connections is limited,
+both per address and in total. A connection beyond the limit replaces the one that has been idle for longest, so
+incomplete heads and idle connections cannot block others.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _numbers: Final = itertools.count(1)
 
 
 class Doorkeeper(H11Protocol):
-    """One connection."""
+    """A connection with a deadline for the head of each request."""
 
     #: Closes the connection if the head of a request does not arrive; None during a request.
     _due: asyncio.TimerHandle | None = None
@@ -47,7 +47,7 @@ class Doorkeeper(H11Protocol):
     _last_heard = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for a request, and make room for the connection."""
+        """Start the deadline for a request, and close another connection if there are too many."""
         super().connection_made(transport)
         self._last_heard = next(_numbers)
         self._await_head()
@@ -59,7 +59,7 @@ class Doorkeeper(H11Protocol):
             _close_one(others)
 
     def data_received(self, data: bytes) -> None:
-        """Receive bytes. The rest of an incomplete head must arrive in time."""
+        """Start the deadline for the next head between requests, and stop it during a request."""
         self._last_heard = next(_numbers)
         super().data_received(data)
         if self.conn.their_state is h11.IDLE:
@@ -96,13 +96,13 @@ class Doorkeeper(H11Protocol):
 
 
 def _close_one(connections: Iterable[Doorkeeper]) -> None:
-    """Close the connection that has been without a request for longest. The newest one has sent none yet."""
+    """Close the connection that has been idle for longest. There is always one: the newest has sent nothing yet."""
     idle = (each for each in connections if not each.is_busy)
     min(idle, key=lambda each: each._last_heard)._close()
 
 
 class Quiet(logging.Filter):
-    """Passes on uvicorn's messages about requests at most once a minute, since any client can cause many."""
+    """Limits uvicorn's messages about requests to one a minute, because any client can cause many."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class _Server(uvicorn.Server):
         self._ending.set()
 
     async def main_loop(self) -> None:
-        """Wait for `end`, and renew the Date header once a second. uvicorn does so ten times a second."""
+        """Wait for `end`, and update the Date header once a second instead of uvicorn's ten times."""
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 async with asyncio.timeout(1):
@@ -143,10 +143,10 @@ async def console_served(
     may_write: bool = False,
     decoding: Decoding | None = None,
 ) -> AsyncIterator[str]:
-    """Serves the console on a socket during the block, which receives HOST:PORT. Closes the socket.
+    """Serves the console on a socket during the block, and then closes the socket. Yields HOST:PORT.
 
-    `names` are additional host names that browsers may use. The console can change the cluster only if it `may_write`;
-    `decoding` decodes records.
+    `names` are additional host names that browsers may use; `decoding` decodes keys and values. The console is
+    read-only unless `may_write`.
     """
     host, port = listener.getsockname()[:2]
     app = make_app(
@@ -186,7 +186,7 @@ async def console_of_others(
     decoding: Decoding | None = None,
     shown: Shown | None = None,
 ) -> AsyncIterator[str]:
-    """Serves as `console_served` does, for control planes at a place and agents in other processes."""
+    """Like `console_served`, for control planes and agents in other processes."""
     async with client_of(place, SessionLimits(max_partitions=limits.VIEWS)) as client:
         sources = of_others(client, place, agents, shown)
         async with console_served(

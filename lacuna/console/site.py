@@ -1,4 +1,4 @@
-"""The parts that all pages share: their sources, templates and bounds."""
+"""What all pages share: sources, templates and limits."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,16 +24,16 @@ from lacuna.operating.kafka import Agents, BootstrapUnavailable
 
 
 class NotThere(UserError):
-    """The subject of a page does not exist. The message names it."""
+    """The subject of a page, which the message names, does not exist."""
 
 
 class BadRequest(UserError):
-    """A parameter of a page is not valid. The message names it."""
+    """A parameter of a page, which the message names, is invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """The objects that every page can use."""
+    """What every page needs to answer a request."""
 
     sources: Sources
     sampler: Sampler
@@ -52,7 +52,7 @@ class Site:
     actions: Callable[[str, Rights, Mapping[str, str]], Sequence[tuple[str, str]]]
 
     def agents(self, request: Request) -> Agents:
-        """Return the agents, with the credentials of the user who sent a request. Raises UserError without a login."""
+        """Return the agents, with the credentials of the request's user. Raises UserError without a login."""
         agents = self.sources.agents()
         if self.logins is None:
             return agents
@@ -62,7 +62,7 @@ class Site:
         return Agents(agents.addresses, replace(agents.security, credentials=login.credentials))
 
     def render(self, request: Request, template: str, code: int = 200, **context: Any) -> Response:
-        """Return the page that a template renders from `context`."""
+        """Render a template as the response."""
         browser = self.tokens.browser_of(request.headers)
         login = self.logins.find(request) if self.logins is not None else None
         rights = rights_of(request)
@@ -83,18 +83,18 @@ class Site:
         return response
 
     def saying(self, request: Request, path: str, text: str) -> str:
-        """Return the address of a page that shows a text about a completed change at the top."""
+        """Return the address of a page with `text`, about a completed change, at the top."""
         browser = self.tokens.browser_of(request.headers)
         sign = "&" if "?" in path else "?"
         return f"{path}{sign}{urlencode({'said': text, 'seal': self.tokens.token(browser, text)})}"
 
     def _said(self, request: Request, browser: str) -> str:
-        """Return the text that `saying` put into an address. Other sites cannot make such addresses."""
+        """Return the text from an address made by `saying`, which other sites cannot forge."""
         text, seal = (request.query_params.get(each, "") for each in ("said", "seal"))
         return text if text and self.tokens.is_right(browser, text, seal) else ""
 
     def actions_on(self, page: str, request: Request, **subject: str) -> Sequence[tuple[str, str]]:
-        """Return the addresses and titles of the changes to its subject that a page links to."""
+        """Return the addresses and titles of the changes that a page offers."""
         return self.actions(page, rights_of(request), subject) if self.may_write else ()
 
 
@@ -105,10 +105,10 @@ Needs = Callable[[Rights, Mapping[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A row of the table in app.py: the handler for an address, and the permission that the address requires.
+    """A page: its address, its handler, and the permission that it requires.
 
-    Every page has `needs`. A page that shows each user only what the user may see has `leaves_out`. All pages link to
-    pages with a `title`, for users with the permission that the page or its link requires.
+    `needs` is `leaves_out` for a page that omits what the user may not see. A page with a `title` is linked from every
+    page for users with the permission `link_needs` or, by default, `needs`.
     """
 
     path: str
@@ -119,7 +119,7 @@ class Page:
     method: str = "GET"
 
     def is_linked_for(self, rights: Rights) -> bool:
-        """Whether users with these rights see a link to this page in the head of every page."""
+        """Whether users with these rights see a link to this page at the top of every page."""
         if not self.title:
             return False
         try:
@@ -129,51 +129,51 @@ class Page:
         return True
 
     async def answer(self, site: Site, request: Request) -> Response:
-        """Answer the request if the user's rights suffice."""
+        """Handle the request if the user's rights suffice."""
         await note_rights(site, request)
         self.needs(rights_of(request), request.path_params)
         return await self.handler(site, request)
 
 
 def leaves_out(_rights: Rights, _path: Mapping[str, Any]) -> None:
-    """Every user may see the page, which leaves out data that the user may not describe."""
+    """Require no permission: the page omits what the user may not describe."""
 
 
 def describes_cluster(rights: Rights, _path: Mapping[str, Any]) -> None:
-    """The page needs the right to describe the cluster."""
+    """Require the right to describe the cluster."""
     rights.check_cluster()
 
 
 def reads_topic(rights: Rights, path: Mapping[str, Any]) -> None:
-    """The page shows records of the topic in its address. A topic that the user may not describe is not found."""
+    """Require the right to read the topic, unless it is hidden from the user, who then sees that it does not exist."""
     if rights.topic(path["topic"]):
         rights.check_reads(path["topic"])
 
 
 def aborts(rights: Rights, _path: Mapping[str, Any]) -> None:
-    """The page needs the right to abort transactions."""
+    """Require the right to abort transactions."""
     rights.check_aborts()
 
 
 def rights_of(request: Request) -> Rights:
-    """Return the rights of the user who sent a request. Until `note_rights` has stored them, the user has none."""
+    """Return the rights of the request's user, or none at all before `note_rights`."""
     rights: Rights = getattr(request.state, "rights", NOTHING)
     return rights
 
 
 async def note_rights(site: Site, request: Request) -> None:
-    """Store the rights of a request's user in the request. Raises UserError if the agents do not answer."""
+    """Store the user's rights in the request. Raises UserError if the agents do not answer."""
     request.state.rights = await site.rights.of(site.agents(request))
 
 
 def form_of(request: Request) -> dict[str, str]:
-    """Return the fields of a form, which `read_form` has read."""
+    """Return the form's fields, which `read_form` has stored."""
     form: dict[str, str] = getattr(request.state, "form", {})
     return form
 
 
 async def read_form(request: Request) -> None:
-    """Store the fields of a request's form in the request. Raises BadRequest and ClientDisconnect."""
+    """Store the form's fields in the request. Raises BadRequest and ClientDisconnect."""
     body = bytearray()
     try:
         async with asyncio.timeout(limits.FORM_SECONDS):
@@ -200,13 +200,13 @@ _FAILURES: Final = (
 
 
 class Turns:
-    """Limits how many requests are answered at a time, and how long each may take."""
+    """Limits the number of requests handled at a time, and the time for each."""
 
     def __init__(self) -> None:
         self._free = asyncio.Semaphore(limits.REQUESTS)
 
     async def answer(self, site: Site, request: Request, handler: Handler) -> Response:
-        """Return the handler's answer, or a page that says why there is none."""
+        """Return the handler's response, or a page that explains the failure."""
         if request.method == "POST":
             # The form is read before the request has its turn, so that a slow form does not make others wait.
             try:
@@ -242,7 +242,7 @@ def _failed(site: Site, request: Request, code: int, title: str, text: str) -> R
 
 
 def templates() -> jinja2.Environment:
-    """Return the templates, which escape all their values."""
+    """Return the templates, which escape all values."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("lacuna.console"),
         autoescape=True,
@@ -264,7 +264,7 @@ def templates() -> jinja2.Environment:
 
 
 def link(path: str, **query: object) -> str:
-    """Return a path with a query of the values that are not None."""
+    """Append a query string with the values that are not None."""
     given = {key.rstrip("_"): value for key, value in query.items() if value is not None}
     return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
@@ -273,40 +273,37 @@ _WIDEST: Final = (1 << 63) - 1
 
 
 def whole(query: Mapping[str, str], name: str, default: int) -> int:
-    """Return a parameter as a whole number of at least 0, or `default` if it is missing or empty.
-
-    Raises BadRequest.
-    """
+    """Parse a parameter as a whole number, or return `default` if it is missing or empty. Raises BadRequest."""
     text = query.get(name, "").strip().replace(",", "")
     if not text:
         return default
     if not (text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) <= _WIDEST):
-        raise BadRequest(f"{name} is {text[:40]!r}: write a whole number")
+        raise BadRequest(f"{name} is {text[:40]!r}: use a whole number")
     return int(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """One page out of `total` rows, beginning with the row at index `first`."""
+    """A page of a list with `total` rows, starting at index `first`."""
 
     first: int
     total: int
 
     @classmethod
     def of(cls, query: Mapping[str, str], total: int) -> "Paging":
-        """Return the page that a query asks for, or the last page if that one is beyond the end."""
+        """Return the requested page, or the last one if there are fewer."""
         page = whole(query, "page", 1)
         last = max(0, total - 1) // limits.ROWS
         return cls(min(max(page - 1, 0), last) * limits.ROWS, total)
 
     @property
     def stop(self) -> int:
-        """The index after the last row."""
+        """The index after the last row of the page."""
         return min(self.first + limits.ROWS, self.total)
 
     @property
     def page(self) -> int:
-        """The number of the page, from 1."""
+        """The page number, counted from 1."""
         return self.first // limits.ROWS + 1
 
     @property

@@ -1,4 +1,4 @@
-"""The sources of the console's data: the parts of the cluster, in this process or elsewhere."""
+"""Where the console's data comes from: a cluster in this process or in others."""
 
 import asyncio
 import time
@@ -20,10 +20,9 @@ from lacuna.operating.kafka import Agents
 class Sources:
     """The sources of the pages' data.
 
-    `control` supplies the metadata and `agents` the records. `status` queries the control planes, of which there may be
-    several. `has_acls` is false if every user may do everything. `reports` are the reports of the agents in this
-    process, by lease id; they are newer than those that the control plane has. `shown` answers /metrics, if the process
-    is part of the cluster.
+    `control` supplies metadata, `agents` records, and `status` the state of all control planes. `has_acls` is false if
+    every user may do everything. `reports` are those of the agents in this process, by lease id, which are newer than
+    the control plane's. `shown` serves /metrics if this process is part of the cluster.
     """
 
     control: ControlClient
@@ -36,7 +35,7 @@ class Sources:
     shown: Shown | None = None
 
     async def describe_cluster(self) -> ClusterDescribed:
-        """Return the reports of all agents, and the sums over all partitions. Raises ControlPlaneUnavailable."""
+        """Return the reports of all agents, and totals over all partitions. Raises ControlPlaneUnavailable."""
         reply = await self.control.call(Command(describe_cluster=DescribeCluster()))
         newer = self.reports()
         for each in reply.cluster_described.agents:
@@ -46,7 +45,7 @@ class Sources:
 
 
 async def of_embedded(cluster: EmbeddedCluster, shown: Shown | None) -> Sources:
-    """Return the sources for an embedded cluster, whose process serves the metrics in `shown`."""
+    """Return the sources for an embedded cluster, with `shown` to serve its process's metrics."""
 
     async def status() -> Sequence[ControlPlaneStatus]:
         return [cluster.running.status()]
@@ -64,7 +63,7 @@ async def of_embedded(cluster: EmbeddedCluster, shown: Shown | None) -> Sources:
 
 
 def _agents_of(cluster: EmbeddedCluster) -> Agents:
-    """Return the addresses of its agents, and the security of their first listener."""
+    """Return the agents' addresses, with the security of the first listener."""
     access = cluster.agents[0].context.access
     security = access.to_peers(asyncio.get_running_loop().time())
     return Agents(cluster.bootstraps, replace(security, credentials=None))
@@ -73,7 +72,7 @@ def _agents_of(cluster: EmbeddedCluster) -> Agents:
 def of_others(
     control: ControlClient, place: ControlPlace, agents: Agents, shown: Shown | None = None
 ) -> Sources:
-    """Return the sources for a cluster in other processes: control planes at a place, and agents."""
+    """Return the sources for control planes and agents in other processes."""
     tls = made_of(place.tls)
 
     async def status() -> Sequence[ControlPlaneStatus]:

@@ -1,8 +1,8 @@
-"""A partition as a strip: the contents of a window of offsets, shown as ranges or, if there are too many, as columns.
+"""A strip that shows a window of a partition's offsets as ranges or, if these are too many, as columns.
 
-A strip shows as much detail as fits: single extents, or consecutive extents of one transaction, or neighbouring extents
-of one kind. If even these are too many, the window is divided into columns with equal numbers of offsets, each showing
-the number of offsets of each kind. The module is pure.
+It shows as much detail as fits: single extents, or consecutive extents of one transaction, or neighbouring extents of
+one kind. Beyond that, the window is divided into columns of equally many offsets, each with a count for each kind of
+offset. The module is pure.
 """
 
 import sys
@@ -23,7 +23,7 @@ from lacuna.controlplane.v1.transactions_pb2 import ActiveProducer
 
 
 class Kind(StrEnum):
-    """The kind of a range of offsets. Columns stack the kinds in this order, from the bottom."""
+    """The kind of a range of offsets. Columns stack kinds in this order, from the bottom."""
 
     COMMITTED = "committed"
     MERGED = "merged"
@@ -68,11 +68,10 @@ _NARROW: Final = 1 / 150
 
 
 class Range(NamedTuple):
-    """Offsets [first, end) of one kind.
+    """The offsets [first, end), all of one kind.
 
-    `extents` is the number of joined extents; 0 for holes. The fields after `size` describe the first extent.
-    `transaction` is 0 without a transaction, and -1 for several. `timestamp` is the first extent's largest timestamp,
-    or -1.
+    `extents` is the number of joined extents, or 0 for a hole. The fields after `size` describe the first extent.
+    `transaction` is 0 for none and -1 for several. `timestamp` is the first extent's largest timestamp, or -1.
     """
 
     kind: Kind
@@ -88,16 +87,16 @@ class Range(NamedTuple):
 
 
 class Column(NamedTuple):
-    """Offsets [first, end), and the number of offsets of each kind that occurs."""
+    """The offsets [first, end), and how many of them are of each kind."""
 
     first: int
     end: int
     counts: Mapping[Kind, int]
 
     def bands(self, height: float, least: float) -> list[tuple[Kind, float, float]]:
-        """Return the kinds from the bottom up, each with its top and height, in a column of height `height`.
+        """Return each kind's top and height in a column of this height, from the bottom up.
 
-        Each kind is at least `least` high, so that none becomes invisible.
+        Each is at least `least` high, so that none becomes invisible.
         """
         rest = (height - least * len(self.counts)) / (self.end - self.first)
         bands, top = [], height
@@ -109,7 +108,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A copy of a view's data about the offsets [first, end), which another thread may read.
+    """A copy of the offsets [first, end) of a view, which another thread may read.
 
     `open_from` maps each producer with an open transaction in the partition to the transaction's first offset.
     """
@@ -134,7 +133,7 @@ class Window:
     def of(
         cls, view: PartitionView, first: int, end: int, open_from: Mapping[int, int]
     ) -> "Window":
-        """Copy [first, end) of a view that is ready. The copy takes 70 bytes for each extent."""
+        """Copy [first, end) of a view that is ready. The copy takes 70 bytes per extent."""
         extents = view.extents
         start, stop = extents.first_ending_after(first), extents.first_at_or_after(end)
         stop = max(start, stop)
@@ -159,10 +158,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strip:
-    """The contents of [first, end): either ranges, or columns.
+    """The offsets [first, end) as either ranges or columns.
 
-    `totals` is the number of offsets of each kind, `sizes` is the bytes of their extents (uncut), and `extents` is the
-    number of extents. `level` says what one range stands for.
+    `totals` counts offsets by kind, `sizes` is the bytes of their extents (not cut), and `extents` is the number of
+    extents. `level` says what each range stands for.
     """
 
     first: int
@@ -175,11 +174,11 @@ class Strip:
     level: str
 
     def is_narrow(self, part: Range) -> bool:
-        """Whether a range is so narrow that it needs an outline in its own colour and has no room for a gap."""
+        """Whether a range is too narrow for a gap, so that it needs an outline in its own colour."""
         return part.end - part.first < _NARROW * (self.end - self.first)
 
     def gaps(self) -> list[int]:
-        """Return the offsets at which a gap is drawn, since the ranges on both sides are wide enough."""
+        """Return the offsets at which to draw a gap, because the ranges on both sides are wide enough."""
         return [
             other.first
             for one, other in pairwise(self.ranges)
@@ -197,7 +196,7 @@ def open_from(producers: Iterable[ActiveProducer]) -> Mapping[int, int]:
 
 
 def draw(window: Window, most_ranges: int = RANGES, columns: int = COLUMNS) -> Strip:
-    """Return the strip of a window, with at most `most_ranges` ranges or `columns` columns."""
+    """Return a window's strip, with at most `most_ranges` ranges or `columns` columns."""
     kinds = _kinds(window)
     by_kind = _parts(window, kinds, _edges(window, kinds))
     totals, sizes = dict.fromkeys(Kind, 0), dict.fromkeys(Kind, 0)
@@ -232,7 +231,7 @@ def draw(window: Window, most_ranges: int = RANGES, columns: int = COLUMNS) -> S
 
 
 def _kinds(window: Window) -> bytearray:
-    """Return the code for each extent's kind. For speed, most steps work on whole columns."""
+    """Return a code for the kind of each extent. For speed, most steps process entire columns."""
     merged = map(and_, window.flags, repeat(FLAG_TRUE_OFFSETS))
     codes = bytearray(map(or_, window.is_live, merged))
     stable = bisect_right(window.next_offsets, window.last_stable_offset)
@@ -245,12 +244,12 @@ def _kinds(window: Window) -> bytearray:
 
 
 def _begin(window: Window) -> int:
-    """Return the index of the first extent that is not below the log start."""
+    """Return the index of the first extent that ends above the log start."""
     return bisect_right(window.next_offsets, window.log_start_offset)
 
 
 def _edges(window: Window, kinds: bytearray, *columns: "array[int]") -> list[int]:
-    """Return the indexes of extents that follow a hole or differ from the one before in kind or value; and the end."""
+    """Return the end, and the indexes of extents that follow a hole or differ from the one before."""
     begin, count = _begin(window), len(kinds)
     if begin == count:
         return [count]
@@ -261,7 +260,7 @@ def _edges(window: Window, kinds: bytearray, *columns: "array[int]") -> list[int
 
 
 def _parts(window: Window, kinds: bytearray, edges: Iterable[int]) -> list[_Part]:
-    """Return the extents between edges, and the holes between them, cut to the window and the log start."""
+    """Return the extents between edges and the holes between them, cut to the window and the log start."""
     parts: list[_Part] = []
     reached = window.first
     if reached < window.log_start_offset:

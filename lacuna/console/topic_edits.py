@@ -1,4 +1,4 @@
-"""The changes to topics: a row for each, with its form, its preview, and the requests to an agent."""
+"""The changes to topics, with their forms, previews and requests."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ _CONFIGS_HINT: Final = "One NAME=VALUE per line, such as retention.ms=7d or max.
 
 
 def _on_topic(operation: Operation) -> Needs:
-    """The change needs an operation's permission on the topic in its address. Hidden topics are not found."""
+    """Require permission for an operation on the topic in the address. A hidden topic counts as missing."""
 
     def needs(rights: Rights, path: Mapping[str, Any]) -> None:
         if rights.topic(path["topic"]):
@@ -132,7 +132,7 @@ async def _config_fields(turn: Turn) -> Sequence[Field]:
 
 
 async def _described(turn: Turn) -> Topic:
-    """Return the topic. The visitor must be allowed to see its configs."""
+    """Return the topic, provided that the visitor may see its configs."""
     topic = await _topic_of(turn)
     turn.rights.check_topic(topic.name, Operation.DESCRIBE_CONFIGS)
     return topic
@@ -180,12 +180,12 @@ async def _alter(
 
 
 def _configs_in(text: str) -> dict[str, str]:
-    """Return the configs in NAME=VALUE lines, converted to the configs' own units. Raises BadRequest."""
+    """Parse NAME=VALUE lines, and convert the values to the configs' units. Raises BadRequest."""
     configs: dict[str, str] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         name, equals, value = (part.strip() for part in line.partition("="))
         if not (name and equals):
-            raise BadRequest(f"{line[:80]!r} is not a config: write NAME=VALUE")
+            raise BadRequest(f"{line[:80]!r} is not a config: enter NAME=VALUE")
         key, number = with_unit(name, value)
         configs[key] = number
     return configs
@@ -257,7 +257,7 @@ async def _preview_trim(turn: Turn) -> Effect:
     topic = await _topic_of(turn)
     count, chosen = topic.partition_count, turn.number("partition", -1)
     if chosen >= count:
-        raise BadRequest(f"{topic.name} has the partitions 0 to {count - 1}, not {chosen}")
+        raise BadRequest(f"{topic.name} has partitions 0 to {count - 1}, not {chosen}")
     partitions = range(count) if chosen < 0 else [chosen]
     bounds = await bounds_of(turn.site, topic, partitions, _COMMITTED)
     places, starts = (
@@ -301,7 +301,7 @@ async def _delete_fields(turn: Turn) -> Sequence[Field]:
 async def _preview_delete(turn: Turn) -> Effect:
     topic = await _topic_of(turn)
     if turn.text("name") != topic.name:
-        raise BadRequest(f"This is not the name of the topic: write {topic.name}")
+        raise BadRequest(f"This is not the name of the topic: enter {topic.name}")
     bounds = await bounds_of(turn.site, topic, range(topic.partition_count), _COMMITTED)
     size = formats.size(sum(state.size for state in bounds.states.values()))
     kept = sum(bounds.high_watermarks.values()) - sum(bounds.starts.values())
@@ -385,7 +385,7 @@ def _headers_in(text: str) -> tuple[tuple[bytes, bytes], ...]:
     for line in filter(None, map(str.strip, text.splitlines())):
         name, colon, value = line.partition(":")
         if not colon:
-            raise BadRequest(f"{line[:80]!r} is not a header: write NAME: VALUE")
+            raise BadRequest(f"{line[:80]!r} is not a header: enter NAME: VALUE")
         headers.append((name.strip().encode(), value.strip().encode()))
     return tuple(headers)
 

@@ -1,4 +1,4 @@
-"""The page that lists all topics, and the page about one topic."""
+"""The page that lists all topics, and the page for one topic."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -21,12 +21,12 @@ from lacuna.operating.questions import current, producers_in, read_partitions
 #: The number of a topic's partitions that are drawn, and the number of columns in each.
 _DRAWN: Final = 16
 _NARROW: Final = 120
-#: How the documentation of configs begins that are accepted but have no effect.
+#: The start of the documentation of each config that is accepted but has no effect.
 _NO_EFFECT: Final = "No effect"
 
 
 class TopicRow(NamedTuple):
-    """A topic in the list. Its rate is in offsets per second, or None while unknown."""
+    """A topic in the list. `rate` is in offsets per second, or None while it is not known."""
 
     topic: Topic
     size: TopicSize
@@ -84,7 +84,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 class PartitionRow(NamedTuple):
-    """A partition in the list, with its strip if the strip is drawn."""
+    """A partition in the list, with its strip if one is drawn."""
 
     number: int
     state: PartitionState
@@ -92,8 +92,6 @@ class PartitionRow(NamedTuple):
 
 
 class ConfigRow(NamedTuple):
-    """A config of a topic."""
-
     name: str
     value: str
     default: str
@@ -110,12 +108,11 @@ class ConfigRow(NamedTuple):
 
     @property
     def has_effect(self) -> bool:
-        """Whether the config has an effect in Lacuna, or has been set."""
+        """Whether Lacuna honours the config, or the config has been set."""
         return self.is_set or not self.meaning.startswith(_NO_EFFECT)
 
 
 def configs_of(topic: Topic) -> list[ConfigRow]:
-    """Return all configs of a topic, by name."""
     return [
         ConfigRow(
             each.name,
@@ -129,7 +126,6 @@ def configs_of(topic: Topic) -> list[ConfigRow]:
 
 
 async def topic_page(site: Site, request: Request) -> Response:
-    """Answer with the partitions and the configs of a topic."""
     topic = await find_topic(site, request)
     rights = rights_of(request)
     paging = Paging.of(request.query_params, topic.partition_count)
@@ -163,12 +159,12 @@ async def topic_page(site: Site, request: Request) -> Response:
 
 
 async def find_topic(site: Site, request: Request) -> Topic:
-    """Return the topic in an address. Raises NotThere, ControlPlaneUnavailable."""
+    """Return the topic in the address. Raises NotThere, ControlPlaneUnavailable."""
     return await topic_named(site, request, request.path_params["topic"])
 
 
 async def topic_named(site: Site, request: Request, name: str) -> Topic:
-    """Return a topic by its name. Raises NotThere, ControlPlaneUnavailable."""
+    """Return the topic with this name. Raises NotThere, ControlPlaneUnavailable."""
     found = (await current(site.sources.control)).topics_by_name.get(name)
     if found is None or not rights_of(request).topic(name):
         raise NotThere(f"The topic {name[:250]!r} does not exist.")
@@ -176,11 +172,11 @@ async def topic_named(site: Site, request: Request, name: str) -> Topic:
 
 
 async def find_partition(site: Site, request: Request) -> tuple[Topic, int]:
-    """Return the topic and the partition in an address. Raises NotThere, ControlPlaneUnavailable."""
+    """Return the topic and partition in the address. Raises NotThere, ControlPlaneUnavailable."""
     topic = await find_topic(site, request)
     index = int(request.path_params["partition"])
     if index >= topic.partition_count:
         raise NotThere(
-            f"Topic {topic.name} has the partitions 0 to {topic.partition_count - 1}, not {index}."
+            f"Topic {topic.name} has partitions 0 to {topic.partition_count - 1}, not {index}."
         )
     return topic, index

@@ -1,4 +1,4 @@
-"""The Transactions pages: open transactions, the readers waiting for them, and the change that aborts one."""
+"""The Transactions pages: open transactions, the consumers that wait for them, and a form to abort one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ from lacuna.operating.blame import Blamed, blame_in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """An ongoing transaction, the number of its partitions, and the partitions whose readers are waiting for it."""
+    """An ongoing transaction, how many partitions it has, and those where readers wait for it."""
 
     found: TransactionDescription
     seconds: float
@@ -36,27 +36,27 @@ class OpenTransaction:
 
     @property
     def waiting(self) -> int:
-        """The number of offsets that wait behind the transaction."""
+        """The number of offsets waiting behind the transaction."""
         return sum(each.waiting for each in self.blocked)
 
     @property
     def by_commit(self) -> int:
-        """The number of waiting offsets that a read_committed consumer would receive after a commit now."""
+        """The waiting offsets that a read_committed consumer would receive if the transaction committed now."""
         return sum(each.by_commit for each in self.blocked)
 
     @property
     def by_abort(self) -> int:
-        """The number of waiting offsets that a read_committed consumer would receive after an abort now."""
+        """The waiting offsets that a read_committed consumer would receive if the transaction aborted now."""
         return sum(each.by_abort for each in self.blocked)
 
     @property
     def groups(self) -> Sequence[str]:
-        """The groups that have read everything before the transaction."""
+        """The groups that have read everything up to the transaction."""
         return sorted({group for each in self.blocked for group in each.groups})
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with the open transactions, oldest first, and the transactional ids."""
+    """Show the open transactions, oldest first, and the transactional ids."""
     control = site.sources.control
     await questions.current(control)
     query = request.query_params
@@ -92,7 +92,7 @@ async def page(site: Site, request: Request) -> Response:
 async def _opened(
     site: Site, ids: Sequence[str], rights: Rights
 ) -> tuple[list[OpenTransaction], int]:
-    """Return ongoing transactions, oldest first, and the number of partitions that were not examined."""
+    """Return ongoing transactions, oldest first, and the number of partitions left unexamined."""
     if not ids:
         return [], 0
     control = site.sources.control
@@ -169,7 +169,7 @@ async def _preview_abort(turn: Turn) -> Effect:
 
 
 async def _abort(turn: Turn) -> Done:
-    """Abort the previewed transaction, unless its producer has begun another one since then."""
+    """Abort the previewed transaction, unless its producer has begun a new one since."""
     found = (await _open_one(turn)).found
     now = (found.producer_id, found.producer_epoch, found.start_time_ms)
     if now != tuple(turn.number(each) for each in ("producer_id", "producer_epoch", "began")):

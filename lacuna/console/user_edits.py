@@ -1,4 +1,4 @@
-"""The users with a password, and the changes to them, one row for each change."""
+"""The list of users with passwords, and the changes to it."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -16,19 +16,19 @@ _REMOVES: Final = "/edit/user/remove"
 
 
 class UserRow(NamedTuple):
-    """A user with a password, and the mechanisms for which the password is stored."""
+    """A user with a password, and the mechanisms that the password is stored for."""
 
     user: str
     mechanisms: str
 
     @property
     def removal(self) -> str:
-        """The address of the change that removes the user."""
+        """The address of the form that removes the user."""
         return link(_REMOVES, user=self.user)
 
 
 async def rows(turn: Turn) -> list[UserRow]:
-    """Return the cluster's users in order. Raises NotAllowed and BadRequest."""
+    """Return the cluster's users, sorted. Raises NotAllowed, BadRequest."""
     response = await turn.ask(
         *DESCRIBE_USER_SCRAM_CREDENTIALS, wire.DescribeUserScramCredentialsRequest(None)
     )
@@ -53,9 +53,9 @@ async def _user_fields(_turn: Turn) -> Sequence[Field]:
 async def _add_user(turn: Turn) -> Done:
     user, password = turn.text("user"), turn.given.get("password", "")
     if not user or not password:
-        raise BadRequest("Write a user and a password.")
+        raise BadRequest("Enter a user and a password.")
     if password != turn.given.get("again", ""):
-        raise BadRequest("The passwords differ: write the same password twice.")
+        raise BadRequest("The passwords differ: enter the same password twice.")
     for refused in await set_password(turn.ask, user, password.encode()):
         check(refused.error_code, refused.subject, refused.message)
     return Done(f"{user} can authenticate with the password.", "/access")

@@ -1,1 +1,1 @@
-"""The parts that operate a cluster: the embedded cluster, agents, journals, stores, and the reports of commands."""
+"""Runs and inspects clusters: embedded clusters, agents, journals, stores, and what commands and the console report."""

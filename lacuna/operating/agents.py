@@ -1,4 +1,4 @@
-"""Assembles one agent: its context, its services, its listener, its lease."""
+"""Assembles an agent from its context, services, listener and lease."""
 
 import asyncio
 import logging
@@ -55,10 +55,7 @@ _PEER_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
-    """The settings of each part of one agent.
-
-    If `housekeeping` is None, the agent leaves merges and collection to others.
-    """
+    """The settings of an agent's parts. Without `housekeeping`, it leaves merges and collection to others."""
 
     agent: AgentSettings = field(default_factory=AgentSettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)
@@ -67,13 +64,13 @@ class AgentParts:
     housekeeping: HousekeepingSettings | None = field(default_factory=HousekeepingSettings)
 
     def without_housekeeping(self) -> "AgentParts":
-        """Return a copy without merges and collection, for a process in which another agent does this work."""
+        """Return a copy without merges and collection, for processes in which another agent does them."""
         return replace(self, housekeeping=None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunningAgent:
-    """An agent that serves clients. `start_agent` makes one; `stop` ends it."""
+    """An agent that is serving clients, from `start_agent` until `stop`."""
 
     context: AgentContext
     server: AgentServer
@@ -93,9 +90,9 @@ class RunningAgent:
         return report_of(self.context, self.server.peers(), metrics)
 
     async def stop(self) -> None:
-        """Sends clients to other agents, answers the requests that were read, and releases the lease.
+        """Sends clients to other agents, answers the requests received so far, and releases the lease.
 
-        The caller still has to close the control client.
+        The caller must still close the control client.
         """
         await self._stop_watching()
         has_left = await self.context.lease.leave(_LEAVE_SECONDS)
@@ -112,7 +109,7 @@ class RunningAgent:
         await self.context.lease.release(_RELEASE_SECONDS)
 
     async def abort(self) -> None:
-        """Ends as a crash would: connections break, nothing is flushed, and the lease is left to expire."""
+        """Ends as in a crash: drops connections, flushes nothing, and leaves the lease to expire."""
         self.server.abort()
         if self.context.fetch.shared is not None:
             self.context.fetch.shared.hang_up()
@@ -144,11 +141,11 @@ async def start_agent(
     connect_peer: ConnectPeer | None = None,
     whereabouts: Whereabouts = NOT_KNOWN,
 ) -> RunningAgent:
-    """Starts an agent, which listens at the addresses in its settings and then takes its lease from the control plane.
+    """Starts an agent, which opens its listeners and then takes its lease from the control plane.
 
-    `pace` decides which small PUTs run in the event loop; by default, it is measured. `ask_peer` and `connect_peer`
-    reach another agent, by default at the address that its clients use. `whereabouts` is what the agent tells jobs
-    about the location of the cluster. Raises ListenError and other UserErrors, ControlPlaneUnavailable, CommandRefused.
+    `pace`, measured by default, decides which small PUTs run in the event loop. `ask_peer` and `connect_peer` reach
+    other agents, by default at their clients' addresses. `whereabouts` tells jobs where the cluster is. Raises
+    ListenError and other UserErrors, ControlPlaneUnavailable, CommandRefused.
     """
     pace = pace or MeasuredPace(LoopLoad())
     identity = PeerIdentity(control)
@@ -239,7 +236,7 @@ def _context(
     access: Access,
     whereabouts: Whereabouts,
 ) -> AgentContext:
-    """Return all parts of one agent except its listener."""
+    """Build all parts of an agent except its listener."""
     metrics = AgentMetrics()
     store, hot = with_hot(store, control)
     lease = AgentLease(control, parts.agent, metrics)

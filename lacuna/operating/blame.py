@@ -1,4 +1,4 @@
-"""The transaction that holds back a partition's last stable offset, who waits for it, and what its end releases."""
+"""Finds the transactions that hold back partitions, the groups waiting for them, and what their ends would release."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,14 +21,14 @@ from lacuna.operating.control import topic_named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blamed:
-    """A partition whose readers or exports are waiting for a transaction.
+    """A partition whose readers or exports are waiting for a transaction that began at `start_time_ms`.
 
-    `waiting` counts the offsets at and above the last stable offset; `own` counts those that belong to the transaction.
-    If the transaction commits now, a read_committed consumer receives `by_commit` more offsets, up to the next open
-    transaction; if it aborts, the consumer receives `by_abort` more. `groups` are the groups that have read everything
-    before the transaction. The transaction began at `start_time_ms`. An export of the topic ends at `cut`. The cut is
-    below the last stable offset if committed transactions before that offset also wrote to another partition, where
-    they wait for this transaction.
+    `waiting` counts the offsets at and above the last stable offset; `own` counts those of the transaction itself. Up
+    to the next open transaction, a read_committed consumer would receive `by_commit` offsets if this one committed now,
+    and `by_abort` if it aborted. `groups` are those that have read everything before the transaction.
+
+    An export of the topic ends at `cut`. It is below the last stable offset if a transaction that committed before that
+    offset also wrote to another partition, where its records wait for this transaction.
     """
 
     topic: str
@@ -47,10 +47,7 @@ class Blamed:
 
 
 async def blame(control: ControlClient, topic: str) -> list[Blamed]:
-    """Return the partitions of a topic whose readers or exports are waiting, in partition order.
-
-    Raises UserError, ControlPlaneUnavailable.
-    """
+    """Return the topic's partitions with waiting readers or exports. Raises UserError, ControlPlaneUnavailable."""
     found = topic_named(await questions.current(control), topic)
     keys = questions.partitions_of([found])
     cut = await read_cut(control, [key_of(key) for key in keys])
@@ -76,7 +73,7 @@ async def blame(control: ControlClient, topic: str) -> list[Blamed]:
 async def blame_in(
     control: ControlClient, keys: Sequence[TopicPartition], most_groups: int | None = None
 ) -> list[Blamed]:
-    """Return the partitions among `keys` whose readers are waiting, in the order of `keys`.
+    """Return the partitions among `keys` with waiting readers, in the order of `keys`.
 
     Examines at most `most_groups` groups. Raises ControlPlaneUnavailable.
     """
@@ -129,7 +126,7 @@ def _blamed(
 
 
 def _own(view: PartitionView, producer_id: int, first: int, end: int) -> int:
-    """Return the number of offsets in [first, end) that belong to the producer's open transaction."""
+    """Return how many offsets in [first, end) belong to the producer's open transaction."""
     extents = view.extents
     start, stop = extents.first_at_or_after(first), extents.first_at_or_after(end)
     return sum(
@@ -140,7 +137,7 @@ def _own(view: PartitionView, producer_id: int, first: int, end: int) -> int:
 
 
 async def _transactions(control: ControlClient) -> dict[int, TransactionDescription]:
-    """Return all ongoing transactions, keyed by producer id."""
+    """Return all ongoing transactions by producer id."""
     listed = await questions.transactions(control, states=["Ongoing"])
     ids = [each.transactional_id for each in listed]
     described = await control.call(
@@ -152,7 +149,7 @@ async def _transactions(control: ControlClient) -> dict[int, TransactionDescript
 async def _positions(
     control: ControlClient, keys: Sequence[TopicPartition], most_groups: int | None
 ) -> dict[PartitionKey, dict[str, int]]:
-    """Return the committed offsets of groups in partitions, by partition and group."""
+    """Return committed offsets by partition and group."""
     ids = [each.group_id for each in await questions.groups(control)][:most_groups]
     fetched_groups = await questions.offsets_of(control, ids, keys)
     positions: dict[PartitionKey, dict[str, int]] = {}

@@ -1,4 +1,4 @@
-"""Converts changes for commands and the console: configs from a user's units, and passwords to SCRAM credentials."""
+"""Conversions for commands and the console: configs with units, and passwords to SCRAM credentials."""
 
 import asyncio
 import os
@@ -23,10 +23,10 @@ _SALT_BYTES: Final = 24
 
 
 def with_unit(key: str, value: str) -> tuple[str, str]:
-    """Return the name and the value of a topic config. The given value may have a unit, and the given name may omit it.
+    """Return a topic config's full name and its value without a unit.
 
-    retention=7d is retention.ms=604800000, retention=1GiB is retention.bytes=1073741824, and segment.bytes=64MiB is
-    segment.bytes=67108864.
+    retention=7d becomes retention.ms=604800000, retention=1GiB becomes retention.bytes=1073741824, and
+    segment.bytes=64MiB becomes segment.bytes=67108864.
     """
     seconds, size = seconds_of(value), _SIZE.fullmatch(value.strip())
     for ending, number in (
@@ -40,20 +40,20 @@ def with_unit(key: str, value: str) -> tuple[str, str]:
 
 
 def word_of(name: str) -> str:
-    """Return an enum member's name in the form that commands use: AlterConfigs for ALTER_CONFIGS."""
+    """Convert an enum member's name for display, such as ALTER_CONFIGS to AlterConfigs."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 
 async def set_password(
     ask: Ask, user: str, password: bytes, iterations: int = LEAST_ITERATIONS
 ) -> Sequence[Refusal]:
-    """Store a password for all mechanisms, and return the refusals. The password itself is not sent."""
+    """Store a password for all mechanisms, and return any refusals. The password itself is not sent."""
     changes = await asyncio.to_thread(_upsertions, user, password, iterations)
     return await _alter(ask, wire.AlterUserScramCredentialsRequest((), changes))
 
 
 async def remove_user(ask: Ask, user: str) -> Sequence[Refusal]:
-    """Remove a user's passwords and return the refusals: RESOURCE_NOT_FOUND if the user has no password.
+    """Remove a user's passwords, and return any refusals, such as RESOURCE_NOT_FOUND if there are no passwords.
 
     Any other refusal ends the removal.
     """

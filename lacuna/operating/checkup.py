@@ -1,7 +1,7 @@
-"""The health of a cluster as seen through its agents: what each part reports, and what is wrong with it.
+"""Checks the health of a cluster through its agents.
 
-`look` asks all parts at the same time and waits at most two seconds for each. A part that does not answer is reported
-as a problem and does not delay the others. `problems_of` evaluates the answers without waiting or sending requests.
+`look` asks all parts of the cluster at once and waits at most two seconds for each, so a part that does not answer
+becomes a problem without delaying the others. `problems_of` evaluates the answers, without further requests.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenAgent:
-    """One agent that clients are sent to. If it did not answer, `problem` says why."""
+    """An agent that clients are sent to. `problem` says why it did not answer."""
 
     node_id: int
     address: str
@@ -81,7 +81,7 @@ class SeenAgent:
 
 @dataclass(slots=True, kw_only=True)
 class Seen:
-    """The answers from the parts of a cluster. A part that did not answer is None, and `problems` has the reason."""
+    """The answers of a cluster's parts. A part that did not answer is None, with the reason in `problems`."""
 
     cluster_id: str = ""
     agents: Sequence[SeenAgent] = ()
@@ -98,7 +98,7 @@ class Seen:
 
 
 async def look(agents: Agents) -> Seen:
-    """Ask a cluster about all its parts. Raises NotAuthenticated. Raises UserError only for malformed addresses."""
+    """Ask all parts of a cluster. Raises NotAuthenticated, and UserError only for malformed addresses."""
     seen = Seen()
     try:
         async with KafkaConnection(agents, PART_SECONDS) as connection:
@@ -146,7 +146,7 @@ async def _look_at(
 
 
 async def _look_at_health(seen: Seen, agents: Agents) -> None:
-    """Ask an agent for the health of the store and of the control planes."""
+    """Ask an agent for the health of the store and the control planes."""
     try:
         async with KafkaConnection(agents, _HEALTH_SECONDS) as connection:
             seen.health = (await ask_agent(connection, AgentQuestion(wants_health=True))).health
@@ -155,7 +155,6 @@ async def _look_at_health(seen: Seen, agents: Agents) -> None:
 
 
 async def _look_at_control(seen: Seen, agents: Agents) -> None:
-    """Ask the control plane for the contents of the cluster."""
     try:
         async with asyncio.timeout(PART_SECONDS), relayed(agents) as control:
             topics = control.cluster.topics_by_id.values()
@@ -175,7 +174,9 @@ async def _look_at_control(seen: Seen, agents: Agents) -> None:
     except TimeoutError:
         what = f"it did not answer the agent within {PART_SECONDS:g} s"
         seen.problems.append(
-            Problem(Severity.FAILING, "control plane", what, "check that it runs, and its log")
+            Problem(
+                Severity.FAILING, "control plane", what, "check that it is running, and see its log"
+            )
         )
     except (UserError, ControlPlaneUnavailable) as error:
         seen.problems.append(_unseen("control plane", error))
@@ -184,11 +185,13 @@ async def _look_at_control(seen: Seen, agents: Agents) -> None:
 def _unseen(part: str, error: Exception) -> Problem:
     is_denied = "ACLs" in str(error)
     severity = Severity.ADVICE if is_denied else Severity.FAILING
-    return Problem(severity, part, f"cannot be seen: {error}", "check that it runs, and its log")
+    return Problem(
+        severity, part, f"cannot be seen: {error}", "check that it is running, and see its log"
+    )
 
 
 def problems_of(seen: Seen, now_ms: int) -> list[Problem]:
-    """Return the problems, the worst first."""
+    """Return the problems, worst first."""
     found = [
         *seen.problems,
         *_of_agents(seen),
@@ -213,7 +216,7 @@ def _of_agents(seen: Seen) -> Iterator[Problem]:
     for each in seen.agents:
         name = f"agent {each.node_id}"
         if each.problem:
-            remedy = f"check that it runs at {each.address} and that this machine can connect"
+            remedy = f"check that it is running at {each.address} and that this machine can connect to it"
             yield Problem(Severity.FAILING, name, each.problem, remedy)
         if each.cannot_store:
             what = "it cannot write to the object store, so producers wait"
@@ -250,7 +253,7 @@ def _of_control(seen: Seen) -> Iterator[Problem]:
     for each in planes:
         if each.problem:
             severity = Severity.DEGRADED if leaders else Severity.FAILING
-            remedy = "start it; until then, fewer others can take over"
+            remedy = "start it; until then, fewer standbys can take over"
             yield Problem(severity, f"control plane {each.address}", each.problem, remedy)
     if planes and not leaders:
         what = "no control plane leads, so transactions and flushes wait"
@@ -264,7 +267,7 @@ def _of_control(seen: Seen) -> Iterator[Problem]:
                 name = f"control plane {standby.address}"
                 yield Problem(Severity.DEGRADED, name, what, remedy)
         if status.backlog > _LONG_BACKLOG:
-            what = f"{status.backlog} commands wait for it"
+            what = f"{status.backlog} commands are waiting for it"
             remedy = "see docs/scale.md: use fewer partitions per flush, or a faster machine"
             yield Problem(Severity.DEGRADED, "control plane", what, remedy)
         if status.is_time_doubtful:
@@ -285,7 +288,7 @@ def _is_below(bound: tuple[float, int], status: ControlPlaneStatus) -> bool:
 
 
 def _of_reports(seen: Seen, now_ms: int) -> Iterator[Problem]:
-    """Yield the problems that agents report to the control plane."""
+    """Yield the problems that agents have reported to the control plane."""
     if seen.described is None:
         return
     reports = [each for each in seen.described.agents if each.HasField("report")]
@@ -305,6 +308,6 @@ def _of_transactions(seen: Seen) -> Iterator[Problem]:
         return
     blocked, age = seen.described.partitions_blocked, seen.described.oldest_transaction_ms / 1000
     named = ", ".join(seen.lasting[:3]) + (", …" if len(seen.lasting) > 3 else "")
-    what = f"readers of {blocked} partitions wait for {named}, open for up to {age:.0f} s"
-    remedy = "`lacuna transactions blame TOPIC` shows who waits, `transactions abort ID` ends one"
+    what = f"readers of {blocked} partitions are waiting for {named}, open for up to {age:.0f} s"
+    remedy = "`lacuna transactions blame TOPIC` shows the details, `lacuna transactions abort ID` aborts one"
     yield Problem(Severity.DEGRADED, "transactions", what, remedy)

@@ -1,4 +1,4 @@
-"""The results of the client matrix (tests/compat) for Kafka clients, from clients.json."""
+"""The results of Kafka clients in the client matrix (tests/compat), from clients.json."""
 
 import json
 import re
@@ -16,7 +16,7 @@ _VERSION = re.compile(r"v?\d{1,9}(?:\.\d{1,9}){0,9}(?:[-.+]?[A-Za-z][\w.+-]{0,30
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The outcome of one scenario; `what` explains it.
+    """The outcome of one scenario, which `what` explains.
 
     `outcome` is same, right (correct here but not with Kafka), as Kafka (fails with both), unsupported, or differs.
     """
@@ -27,7 +27,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A version of a client and its results by scenario. If it was not run, `outcome` and `what` give the reason."""
+    """A version of a client and its results by scenario. If it was not run, `outcome` and `what` say why."""
 
     name: str
     version: str
@@ -47,7 +47,7 @@ class Client:
 
     @property
     def summary(self) -> str:
-        """The client's behaviour, in one line."""
+        """How the client behaves, in one line."""
         if not self.cells:
             return f"{self.outcome}: {self.what}"
         if self.differing:
@@ -64,34 +64,34 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class ClientQuery:
-    """A parsed NAME@VERSION. An empty version means any version."""
+    """A parsed NAME@VERSION. An empty version matches any version."""
 
     name: str
     version: str = ""
 
     def is_of(self, one: Client) -> bool:
-        """Whether the query matches this client's version: 4.1 equals 4.1.0, and text in parentheses is ignored."""
+        """Whether a client's version matches: 4.1 equals 4.1.0, and text in parentheses is ignored."""
         return not self.version or _order(self.version) == _order(one.version)
 
 
 def load() -> list[Client]:
-    """Return all clients of clients.json, in the order of the client matrix."""
+    """Return all clients in clients.json, in the order of the client matrix."""
     text = resources.files(__package__).joinpath("clients.json").read_text(encoding="utf-8")
     return [_client(one) for one in json.loads(text)["clients"]]
 
 
 def parse(text: str) -> ClientQuery:
-    """Return the query of NAME or NAME@VERSION. Raises UserError for anything else."""
+    """Parse NAME or NAME@VERSION. Raises UserError for anything else."""
     name, at, version = text.strip().rpartition("@")
     if not at:
         name, version = version, ""
     if not name or (at and not version):
         raise UserError(
-            f"{text!r} is not the name of a client: write NAME@VERSION, for example librdkafka@2.16.1"
+            f"{text!r} is not a client: use NAME@VERSION, for example librdkafka@2.16.1"
         )
     if at and not _VERSION.fullmatch(version):
         raise UserError(
-            f"{version!r} is not a version: write NAME@VERSION, for example librdkafka@2.16.1, or just "
+            f"{version!r} is not a version: use NAME@VERSION, for example librdkafka@2.16.1, or just "
             "the name for every version tested"
         )
     return ClientQuery(name, version)
@@ -100,8 +100,8 @@ def parse(text: str) -> ClientQuery:
 def nearest(clients: Iterable[Client], query: ClientQuery) -> list[Client]:
     """Return the clients that match a query.
 
-    If the version was not tested, returns the nearest versions below and above it. Without a version, returns all
-    versions; for an unknown name, none.
+    For a version that was not tested, these are the nearest versions below and above; without a version, all of them;
+    for an unknown name, none.
     """
     known = [one for one in clients if query.name.lower() in _names(one)]
     if not query.version:
@@ -115,12 +115,12 @@ def nearest(clients: Iterable[Client], query: ClientQuery) -> list[Client]:
 
 
 def known_names(clients: Iterable[Client]) -> list[str]:
-    """Return each client's name once, in the order of the matrix."""
+    """Return the clients' names without duplicates, in the order of the matrix."""
     return list(dict.fromkeys(one.name for one in clients))
 
 
 def _all_of(clients: list[Client], pick: Any) -> list[Client]:
-    """Return all entries for the version that `pick` chooses. A version has several if it was run in several ways."""
+    """Return all entries for the version that `pick` chooses, which may have been run in several ways."""
     if not clients:
         return []
     version = pick(_order(one.version) for one in clients)
@@ -132,7 +132,7 @@ def _names(one: Client) -> set[str]:
 
 
 def _order(version: str) -> tuple[int, ...]:
-    """Return the sort key of a version, without trailing zeros: (2, 16, 1) for 2.16.1 (group.protocol=consumer)."""
+    """Return a version's sort key, without trailing zeros: (2, 16, 1) for 2.16.1 (group.protocol=consumer)."""
     numbers = [int(number) for number in _NUMBER.findall(version.split(" ", 1)[0])]
     while numbers and numbers[-1] == 0:
         numbers.pop()

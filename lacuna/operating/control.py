@@ -1,4 +1,4 @@
-"""Connects to a control plane from outside its process."""
+"""Connections to a control plane from other processes."""
 
 import asyncio
 import logging
@@ -26,11 +26,11 @@ from lacuna.operating.relayed import relayed
 
 
 def topic_named(cluster: ClusterView, name: str) -> Topic:
-    """Return a topic. Raises UserError if there is none, or if ACLs hide it."""
+    """Return a topic. Raises UserError if it does not exist or ACLs hide it."""
     found = cluster.topics_by_name.get(name)
     if found is None:
         hint = did_you_mean(name, cluster.topics_by_name)
-        hint = hint or "`lacuna topics list` shows the existing topics"
+        hint = hint or "`lacuna topics list` lists the topics"
         raise UserError(f"there is no topic {name!r}{cluster.whose}; {hint}")
     return found
 
@@ -50,9 +50,9 @@ _WARNING_SECONDS = 60.0
 async def connect(
     place: ControlPlace, settings: SessionLimits | None = None
 ) -> AsyncIterator[ControlClient]:
-    """Connects to the control plane at a place and waits for its first answer.
+    """Connects to the control plane at a place, and waits for its first answer.
 
-    Raises UserError for a malformed address or unusable TLS files, ControlPlaneUnavailable if nothing answers.
+    Raises UserError for a malformed address or unusable TLS files, ControlPlaneUnavailable if there is no answer.
     """
     async with client_of(place, settings) as client:
         await client.cluster.ready()
@@ -63,7 +63,7 @@ async def connect(
 async def client_of(
     place: ControlPlace, settings: SessionLimits | None = None
 ) -> AsyncIterator[ControlClient]:
-    """Runs the body with a client of the control plane at a place, without waiting for its first answer."""
+    """Yields a client of the control plane at a place, without waiting for the first answer."""
     if not place.address.startswith("unix:"):
         parse_addresses(place.address)
     tls = made_of(place.tls)
@@ -76,7 +76,7 @@ async def client_of(
 
 
 async def until_answered(step: Callable[[], Awaitable[T]]) -> T:
-    """Repeats a step until a control plane answers, and logs the reason for waiting once a minute."""
+    """Repeats a step until a control plane answers, and logs once a minute why it is waiting."""
     loop = asyncio.get_running_loop()
     warn_at = loop.time()
     while True:
@@ -93,7 +93,7 @@ async def until_answered(step: Callable[[], Awaitable[T]]) -> T:
 async def open_control(
     place: ControlPlace | None, data: Path | None, agents: Agents
 ) -> AsyncIterator[ControlClient]:
-    """Connects to the control plane at a place or in a data folder; without either, asks it through one of the agents.
+    """Connects to the control plane at a place or in a data folder or, without either, through an agent.
 
     Gives up after 5 seconds. Raises UserError if no cluster runs on the folder, or if no agent answers.
     """
@@ -106,10 +106,7 @@ async def open_control(
 
 
 def find_control(place: ControlPlace | None, data: Path | None) -> ControlPlace:
-    """Return the given place, or else the place of the cluster that runs on the data folder (`data/` by default).
-
-    Raises UserError if no cluster runs there.
-    """
+    """Return the given place, or else that of the cluster on `data` (default: data/). Raises UserError if none runs."""
     folder = data or DEFAULT_DATA
     chosen = place or ControlPlace(left(folder, ADDRESS_NAME))
     if not chosen.address:

@@ -1,8 +1,8 @@
-"""The two scenarios of the demo, which a real client runs, describes and checks step by step.
+"""The demo's two scenarios, which a real client plays, with a description and a check of each step.
 
-In the first one, three producers take turns writing to one partition: a transaction that aborts, a plain producer, and
-a transaction that commits. In the second one, every record is aborted: the consumer receives none and must still move
-past them.
+In the first, three producers take turns writing to a partition: a transaction that aborts, a plain producer, and a
+transaction that commits. In the second, every record is aborted: the consumer receives none, but must still move past
+them.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ QUIET = {"log_level": 2}
 
 
 class DemoFailedError(UserError):
-    """A client did not see what the scenario promises. The message gives the details."""
+    """A client did not observe what the scenario promises. The message contains the details."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The steps of a scenario on `topic`, one per line of `story`, and what each isolation level read."""
+    """A scenario on `topic`: its steps, one per line of `story`, and what each isolation level returned."""
 
     title: str
     topic: str
@@ -45,9 +45,9 @@ class Scenario:
 
 
 def isolation_levels(bootstrap: Agents, suffix: str) -> Scenario:
-    """Interleaves an aborted transaction, plain records and a committed transaction, and checks what consumers read.
+    """Interleaves an aborted transaction, plain records and a committed transaction, and checks what consumers receive.
 
-    `suffix` makes the names of the topic and the transactional ids unique. Raises DemoFailedError.
+    `suffix` makes the topic and transactional ids unique. Raises DemoFailedError.
     """
     topic = create_topic(bootstrap, f"demo-isolation-{suffix}")
     aborted = transactional(bootstrap, f"demo-aborted-{suffix}")
@@ -98,9 +98,9 @@ def isolation_levels(bootstrap: Agents, suffix: str) -> Scenario:
 
 
 def wholly_aborted(bootstrap: Agents, suffix: str, count: int = 11) -> Scenario:
-    """Writes and aborts `count` records. Checks that a read_committed consumer ends at offset `count`.
+    """Writes and aborts `count` records, and checks that a read_committed consumer ends at offset `count`.
 
-    `suffix` makes the names of the topic and the transactional id unique. Raises DemoFailedError.
+    `suffix` makes the topic and transactional id unique. Raises DemoFailedError.
     """
     topic = create_topic(bootstrap, f"demo-aborted-range-{suffix}")
     producer = transactional(bootstrap, f"demo-range-{suffix}")
@@ -143,14 +143,14 @@ def create_topic(bootstrap: Agents, topic: str) -> str:
 
 
 def transactional(bootstrap: Agents, transactional_id: str) -> Any:
-    """Return a producer on which `init_transactions` has been called."""
+    """Return a producer after `init_transactions`."""
     producer = Producer({**bootstrap.librdkafka(), "transactional.id": transactional_id, **QUIET})
     producer.init_transactions(TIMEOUT_SECONDS)
     return producer
 
 
 def flush(producer: Any) -> None:
-    """Waits until all records are acknowledged. Raises DemoFailedError if that takes too long."""
+    """Waits for all records to be acknowledged. Raises DemoFailedError if that takes too long."""
     if remaining := producer.flush(TIMEOUT_SECONDS):
         raise DemoFailedError(
             f"{remaining} records were not acknowledged within {TIMEOUT_SECONDS:.0f} s"
@@ -197,6 +197,6 @@ def read(bootstrap: Agents, topic: str, isolation_level: str) -> Reading:
 
 
 def expect(what: str, actual: object, promised: object) -> None:
-    """Raises DemoFailedError if `actual` differs from `promised`. `what` names the compared value."""
+    """Raises DemoFailedError if `actual`, which the message calls `what`, differs from `promised`."""
     if actual != promised:
         raise DemoFailedError(f"{what}: expected {promised}, but the client got {actual}")

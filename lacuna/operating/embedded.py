@@ -1,8 +1,8 @@
-"""A whole cluster in one event loop: a control plane, agents, a store.
+"""A whole cluster in one event loop: a control plane, agents and a store.
 
 data/journal.db         the control plane's journal, unless it is in a database or in the bucket
 data/objects/           the objects, unless another store is given
-data/control.address    where the control plane listens for `lacuna explain` and other agents
+data/control.address    where `lacuna explain` and other agents reach the control plane
 data/store.url          the store's URL, for jobs that are given the folder
 """
 
@@ -60,10 +60,9 @@ _PLAIN_PATH = re.compile(r"[\w/.,=+~@-]+", re.ASCII)
 class ClusterSettings:
     """Settings of an embedded cluster.
 
-    `data` is the folder of the journal, unless `journal` is given, and of the objects, unless `open_store` is given. It
-    is created if missing. `store_url` is the URL of the store that `open_store` opens, if it has one. `agents` is the
-    number of agents. `ports` are the ports of the agents' first listeners, in order; agents beyond `ports` take free
-    ports.
+    The folder `data` is created if missing. It contains the journal, unless `journal` is given, and the objects, unless
+    `open_store` is given; `store_url` is that store's URL, if it has one. `ports` are for the first listener of each of
+    the `agents`, in order; further agents take free ports.
     """
 
     data: Path
@@ -90,7 +89,7 @@ class ClusterSettings:
 
 
 class EmbeddedCluster:
-    """A cluster in this event loop. Call `start` and `stop` in the same event loop."""
+    """A cluster in the event loop in which both `start` and `stop` are called."""
 
     def __init__(self, settings: ClusterSettings, clock: Clock | None = None) -> None:
         self.settings = settings
@@ -108,11 +107,11 @@ class EmbeddedCluster:
 
     @property
     def bootstraps(self) -> str:
-        """HOST:PORT of all agents, separated by commas."""
+        """The HOST:PORT of all agents, separated by commas."""
         return ",".join(agent.bootstrap for agent in self.agents)
 
     async def start(self) -> None:
-        """Starts the cluster on the data folder, which is set up first if it is new.
+        """Starts the cluster, after setting up the data folder if it is new.
 
         Raises UserError, JournalError, ForeignStoreError, ObjectStoreError, OSError.
         """
@@ -158,7 +157,7 @@ class EmbeddedCluster:
         )
 
     def _whereabouts(self) -> Whereabouts:
-        """Return where jobs find this cluster. A store without a URL is only in this process or in the data folder."""
+        """Return where jobs find this cluster. A store without a URL is in this process or the data folder."""
         settings = self.settings
         url = settings.store_url
         if not url and settings.open_store is None:
@@ -166,7 +165,7 @@ class EmbeddedCluster:
         return Whereabouts(ControlPlace(self.running.address), url)
 
     async def _led(self, step: Callable[[], Awaitable[T]]) -> T:
-        """Repeat a startup step if the lease of a shared journal is lost during the step."""
+        """Repeat a startup step if the lease of a shared journal is lost while it runs."""
         while True:
             try:
                 return await step()
@@ -184,7 +183,7 @@ class EmbeddedCluster:
         )
 
     async def _serve(self, load: LoopLoad) -> None:
-        """Starts the control plane, and waits until it leads."""
+        """Start the control plane, and wait until it leads."""
         settings = self.settings
         address = socket_address(settings.data)
         prepare = state_settings(settings.groups, settings.producers)
@@ -229,7 +228,7 @@ class EmbeddedCluster:
         return store
 
     async def connect(self, max_partitions: int = 10_000) -> ControlClient:
-        """Return another client of the control plane, with at most `max_partitions` views. `stop` closes the client."""
+        """Return a further client of the control plane, with at most `max_partitions` views. `stop` closes it."""
         client: InProcessClient | SessionClient
         if isinstance(self.running, RunningNode):
             # The control plane may lose and regain the leadership, just like a control plane in another process.
@@ -248,11 +247,11 @@ class EmbeddedCluster:
         return client
 
     async def stop(self) -> None:
-        """Stops cleanly: agents answer requests they have read and release their leases, then the journal closes."""
+        """Stops cleanly: agents answer the requests received so far and release their leases."""
         await self._stack.aclose()
 
     async def kill(self) -> None:
-        """Stops as in a crash: no request is answered, nothing is flushed, and no lease is released."""
+        """Stops as in a crash: answers no request, flushes nothing, and releases no lease."""
         for agent in self.agents:
             await agent.abort()
         if self._journal is not None:
@@ -274,7 +273,7 @@ def state_settings(
 
 
 def make_folder(data: Path) -> None:
-    """Creates a data folder if it is missing. Raises UserError if it cannot be created or written to."""
+    """Creates a data folder if it is missing. Raises UserError if that fails or the folder is not writable."""
     try:
         data.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -286,9 +285,9 @@ def make_folder(data: Path) -> None:
 
 
 def socket_address(data: Path) -> str:
-    """Return the gRPC address (unix:PATH) at which the control plane of a data folder listens.
+    """Return the gRPC address (unix:PATH) for the control plane of a data folder.
 
-    A path that is too long or that gRPC cannot use is replaced by one in the temporary folder.
+    A path that gRPC cannot use, or that is too long, is replaced by one in the temporary folder.
     """
     path = str(data.resolve() / "control.sock")
     if len(os.fsencode(path)) > _MAX_SOCKET_PATH or not _PLAIN_PATH.fullmatch(path):

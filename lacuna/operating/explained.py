@@ -1,4 +1,4 @@
-"""Explains, from the control plane's data, what a read_committed consumer receives from a partition and why."""
+"""Explains what a read_committed consumer receives from a partition and why, from the control plane's data."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,11 +19,10 @@ MAX_LINES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One row of an explanation. Neighbouring extents that were dropped by the same transaction's abort share one row.
+    """A line of an explanation. Neighbouring extents that were dropped by the same abort share a line.
 
-    `row` spans the offsets of all joined extents, has the sum of their bytes, and names the first extent's object.
-    `extents` is the number of joined extents. `hole_end` is the offset at which a consumer continues after the dropped
-    range or hole of this row, or -1.
+    `row` spans the offsets and bytes of all `extents`, and names the first one's object. `hole_end` is the offset at
+    which a consumer continues after a dropped range or a hole, or -1.
     """
 
     row: Row
@@ -33,10 +32,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The lines of a partition from `first_offset` to `end_offset` (exclusive), with the partition's bounds.
+    """The lines for offsets [first_offset, end_offset) of a partition, with the partition's bounds.
 
     `transactional_ids` maps producer ids to the transactional ids that the control plane still knows. `more_from` is
-    the first offset that was left out because there were too many lines, or -1.
+    the first offset omitted because there were too many lines, or -1.
     """
 
     topic: str
@@ -59,10 +58,7 @@ async def explain_partition(
     end_offset: int | None = None,
     max_lines: int = MAX_LINES,
 ) -> Explanation:
-    """Explains the offsets from `first_offset` to `end_offset` (exclusive), by default the whole partition.
-
-    Raises UserError, ControlPlaneUnavailable.
-    """
+    """Explains offsets [first_offset, end_offset), by default all. Raises UserError, ControlPlaneUnavailable."""
     # Another client may have just created the topic.
     found = topic_named(await questions.current(control), topic)
     if not 0 <= partition < found.partition_count:
@@ -102,9 +98,9 @@ async def explain_partition(
 
 
 def lines_of(rows: Iterable[Row]) -> Iterator[Line]:
-    """Joins neighbouring rows that the abort of one transaction dropped.
+    """Joins neighbouring rows that were dropped by the same abort.
 
-    The `hole_end` of a dropped row, and of a hole that compaction left, is the next offset that a consumer can receive.
+    The `hole_end` of a dropped row, or of a hole left by compaction, is the next offset that a consumer can receive.
     """
     waiting: list[Line] = []
     for row in rows:
@@ -124,7 +120,7 @@ def lines_of(rows: Iterable[Row]) -> Iterator[Line]:
 
 
 def take(lines: Iterator[Line], most: int) -> tuple[list[Line], int]:
-    """Return the first `most` lines, and the first offset of the next line, or -1 if there is none."""
+    """Return the first `most` lines, and the first offset after them, or -1 if there are no more."""
     taken, more = list(islice(lines, most)), next(lines, None)
     return taken, -1 if more is None else more.row.first_offset
 

@@ -1,6 +1,6 @@
-"""Moves and deletes offsets of groups for commands and the console: committed offsets, or share groups' start offsets.
+"""Moves and deletes the offsets of groups: committed offsets, or a share group's start offsets.
 
-A Kafka error code is returned as a `Refusal`, which the caller reports in its own words.
+A Kafka error code becomes a `Refusal`, which the caller reports in its own words.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,9 +32,9 @@ Moves: TypeAlias = Mapping[str, Mapping[int, int]]
 
 
 async def move_offsets(ask: Ask, group_id: str, moves: Moves, *, shares: bool) -> Sequence[Refusal]:
-    """Let a group without members continue at other offsets, and return the refusals.
+    """Make a group without members continue at other offsets, and return any refusals.
 
-    A consumer group gets them as committed offsets. A share group gets them as start offsets, and forgets its
+    A consumer group receives them as committed offsets. A share group receives them as start offsets, and forgets its
     deliveries.
     """
     return await (_begin_at if shares else _commit)(ask, group_id, moves)
@@ -87,10 +87,10 @@ def _in_partitions(topics: Iterable[tuple[str, Iterable[Any]]]) -> Sequence[Refu
 async def delete_offsets(
     ask: Ask, group_id: str, topics: Mapping[str, Iterable[int]], *, shares: bool
 ) -> Sequence[Refusal]:
-    """Delete the offsets of a group in partitions, and return the refusals.
+    """Delete a group's offsets in partitions, and return any refusals.
 
-    A share group loses its offsets in all partitions of these topics, even in partitions that are not named. It must
-    have no members. A consumer group may have members, but none that are subscribed to these topics.
+    A share group must have no members, and loses its offsets in all partitions of these topics, not just the given
+    ones. A consumer group may have members, provided that they are not subscribed to these topics.
     """
     if shares:
         return await _forget(ask, group_id, topics)

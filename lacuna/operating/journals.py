@@ -1,4 +1,4 @@
-"""Opens the journals that an operator names."""
+"""Opens the journals that the operator's options name."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -19,10 +19,7 @@ from lacuna.logstore.objects.url import JOURNAL_FORMS, holds_journals
 
 @dataclass(frozen=True, slots=True)
 class SharedJournalOptions:
-    """The address of a shared journal, the URL of the cluster's store, and the seconds of a leader's lease.
-
-    Raises UserError.
-    """
+    """A shared journal's address, its cluster's store, and the leader's lease in seconds. Raises UserError."""
 
     url: str
     store_url: str
@@ -41,21 +38,18 @@ class SharedJournalOptions:
 
     @property
     def name(self) -> str:
-        """The location of the journal in a form that may be shown: without a password."""
+        """The journal's address without its password, for display."""
         return self.kind.shown(self.place)
 
     @contextmanager
     def opened(self) -> Iterator[Callable[[str], SharedJournal]]:
-        """Runs the body with a function that makes the journal, unopened, for the control plane at an address."""
+        """Yields a function that makes the journal, not yet opened, for the control plane at an address."""
         with _set_up(self.kind, self.place, self.lease) as setup:
             yield lambda address: self.kind.journal(replace(setup, address=address))
 
     @contextmanager
     def wreck(self) -> Iterator[AbstractAsyncContextManager[Wreck]]:
-        """Runs the body with the journal, so that the cluster can continue without what the journal lost.
-
-        Raises StoreMisconfiguredError.
-        """
+        """Yields the damaged journal, to continue without what was lost. Raises StoreMisconfiguredError."""
         with _set_up(self.kind, self.place, self.lease) as setup:
             yield self.kind.wreck(setup)
 
@@ -64,10 +58,7 @@ class SharedJournalOptions:
 def journal_source(
     address: str, store_url: str, lease: float
 ) -> Iterator[AbstractAsyncContextManager[Source]]:
-    """Runs the body with the journal that `text` names, as the source of a copy.
-
-    Raises UserError and StoreMisconfiguredError.
-    """
+    """Yields the journal at `address` as the source of a copy. Raises UserError, StoreMisconfiguredError."""
     kind = kind_of(address)
     with _set_up(kind, Place(address, store_url), lease) as setup:
         yield kind.source(setup)
@@ -75,10 +66,7 @@ def journal_source(
 
 @contextmanager
 def journal_target(address: str, store_url: str) -> Iterator[Target]:
-    """Runs the body with the place that `text` names, where a new journal can be created.
-
-    Raises UserError and StoreMisconfiguredError.
-    """
+    """Yields the place at `address` for a new journal. Raises UserError, StoreMisconfiguredError."""
     kind = kind_of(address)
     with _set_up(kind, Place(address, store_url), lease=0.0) as setup:
         yield kind.target(setup)
@@ -87,7 +75,7 @@ def journal_target(address: str, store_url: str) -> Iterator[Target]:
 def _check(kind: JournalKind, place: Place) -> None:
     if kind.is_in_bucket and not holds_journals(place.store_url):
         raise UserError(
-            f"--journal {place.url} keeps the journal in the cluster's bucket: name it with --store {JOURNAL_FORMS}"
+            f"--journal {place.url} keeps the journal in the cluster's bucket: specify it with --store {JOURNAL_FORMS}"
         )
 
 

@@ -1,8 +1,8 @@
-"""A small Kafka client for the command line: one connection, one request at a time.
+"""A small Kafka client for the command line, with one connection and one request at a time.
 
-Any agent serves any partition and coordinates any group, so requests go to the first bootstrap address that accepts a
-connection. Only the lists of groups and transactions are requested from every agent, since each agent lists its own.
-The client joins the answers.
+Any agent serves any partition and coordinates any group, so the client uses the first bootstrap address that accepts a
+connection. Only lists of groups and transactions come from every agent, since each lists its own; the client joins
+them.
 """
 
 import asyncio
@@ -38,11 +38,11 @@ FRAME_LIMIT = 256 * 1024 * 1024
 
 
 class BootstrapUnavailable(UserError):
-    """No bootstrap address accepted a connection, or the exchange failed. The message has the reason."""
+    """No bootstrap address accepted a connection, or the exchange failed. The message includes the reason."""
 
 
 class Unreachable(BootstrapUnavailable):
-    """No bootstrap address accepted a connection. `failures` has the reason for each, as HOST:PORT (REASON)."""
+    """No bootstrap address accepted a connection. `failures` contains HOST:PORT (REASON) for each."""
 
     def __init__(self, failures: Sequence[str]) -> None:
         self.failures = ", ".join(failures)
@@ -52,7 +52,7 @@ class Unreachable(BootstrapUnavailable):
 
 
 class NotAuthenticated(UserError):
-    """An agent or this client could not prove its identity. Trying other addresses of the cluster would not help."""
+    """An agent or this client could not prove its identity, so trying the cluster's other addresses is pointless."""
 
 
 class MechanismRefused(NotAuthenticated):
@@ -63,7 +63,7 @@ class MechanismRefused(NotAuthenticated):
 class Agents:
     """The addresses of agents, HOST or HOST:PORT separated by commas, and the security of connections to them.
 
-    `option` is the option that names the file with these security settings; messages refer to it.
+    `option` names the file with the security settings, for messages.
     """
 
     addresses: str
@@ -74,12 +74,12 @@ class Agents:
         return self.addresses
 
     def librdkafka(self) -> dict[str, Any]:
-        """Return the settings for a confluent-kafka client."""
+        """Return the equivalent settings for a confluent-kafka client."""
         return {"bootstrap.servers": self.addresses, **self.security.librdkafka()}
 
 
 class KafkaConnection:
-    """A connection to the first agent of `bootstrap` that answers, as an asynchronous context manager.
+    """An asynchronous context manager that connects to the first of the `bootstrap` agents to answer.
 
     Entering it raises BootstrapUnavailable if no address accepts a connection, and NotAuthenticated.
     """
@@ -87,7 +87,7 @@ class KafkaConnection:
     def __init__(
         self, bootstrap: Agents, timeout_seconds: float = 30.0, frame_limit: int = FRAME_LIMIT
     ) -> None:
-        """Responses of more than `frame_limit` bytes are rejected."""
+        """Responses larger than `frame_limit` bytes are rejected."""
         self._addresses = parse_addresses(bootstrap.addresses, KAFKA_PORT)
         self._security = bootstrap.security
         self._option = bootstrap.option
@@ -126,7 +126,7 @@ class KafkaConnection:
         if self._security.credentials is None:
             self._writer.close()
             raise NotAuthenticated(
-                f"security.protocol is {self._security.protocol}: set sasl.mechanism, a user and a password too"
+                f"security.protocol is {self._security.protocol}: set sasl.mechanism, a user and a password as well"
             )
         try:
             await self._authenticate(self._security.credentials, f"{host}:{port}")
@@ -158,10 +158,10 @@ class KafkaConnection:
         self._writer.close()
 
     async def ask(self, form: Message[Q], answer: Message[R], version: int, request: Q) -> R:
-        """Sends a request of type `form` in the given version, and returns the response as an `answer` message.
+        """Sends a request and returns the response; `form` and `answer` are their message types.
 
-        Raises BootstrapUnavailable if the connection breaks, or if the response is late or not valid. Raises UserError
-        for a name that cannot be written as UTF-8.
+        Raises BootstrapUnavailable if the connection breaks, or the response is late or invalid. Raises UserError for a
+        name that cannot be encoded as UTF-8.
         """
         try:
             frame = self._frames.request(form, version, request, self._frame_limit)
@@ -195,7 +195,7 @@ class KafkaConnection:
             return answer.read(body, version)
         except MalformedMessage as error:
             raise BootstrapUnavailable(
-                f"the answer of the server is not valid ({error}): check that a Kafka server has this address"
+                f"the server's response is invalid ({error}): check that the address is that of a Kafka server"
             ) from error
 
     async def _answer(self) -> memoryview:
@@ -213,16 +213,16 @@ class KafkaConnection:
         return f"the connection to the agent broke: {plain(error)}"
 
     def _hint(self) -> str:
-        """Return a hint at the setting that may be missing when the agent closes the connection."""
+        """Return which setting may be missing if the agent closes the connection."""
         security = self._security
         if security == PLAINTEXT:
-            return f"; if its listener uses TLS or SASL, name a file with the settings with {self._option}"
+            return f"; if its listener uses TLS or SASL, specify a file with the settings with {self._option}"
         if security.protocol == "SSL" and not security.certificate:
-            return "; if it requires a certificate of this client, set ssl.certificate.location"
+            return "; if it requires a client certificate, set ssl.certificate.location"
         return ""
 
     async def agents(self) -> Sequence[Agents]:
-        """Return each live agent, with the security of this connection."""
+        """Return each live agent, with this connection's security."""
         response = await self.ask(*DESCRIBE_CLUSTER, DescribeClusterRequest())
         return [
             Agents(join_address(broker.host, broker.port), self._security)
@@ -233,10 +233,7 @@ class KafkaConnection:
 async def ask_every_agent(
     bootstrap: Agents, form: Message[Q], answer: Message[R], version: int, request: Q
 ) -> list[R]:
-    """Sends one request to each live agent in turn, and returns their responses.
-
-    Raises BootstrapUnavailable if an agent cannot be reached.
-    """
+    """Returns each live agent's response to a request. Raises BootstrapUnavailable if one cannot be reached."""
     async with KafkaConnection(bootstrap) as connection:
         agents = await connection.agents()
     responses = []
@@ -247,7 +244,7 @@ async def ask_every_agent(
 
 
 def plain(error: BaseException) -> str:
-    """Return the text of an operating system error, without the error number and the words that Python adds."""
+    """Return the operating system's error message, without the number and words that Python adds."""
     if isinstance(error, TimeoutError) and not error.errno:
         return "timed out"
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
@@ -256,13 +253,13 @@ def plain(error: BaseException) -> str:
 
 
 def _why_no_tls(address: str, error: ssl.SSLError) -> str:
-    """Return the reason for a TLS failure, and the remedy."""
+    """Return the cause of a TLS failure and its remedy."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"the certificate of {address} is not trusted ({error.verify_message}): name the authority that signed it "
-            "in ssl.ca.location, and connect by a name in the certificate"
+            f"the certificate of {address} is not trusted ({error.verify_message}): specify the authority that signed "
+            "it in ssl.ca.location, and connect by a name in the certificate"
         )
     reason = (error.reason or "").upper()
     if "ALERT" in reason:
-        return f"{address} rejected the certificate of this client, or its version of TLS: {reason}"
+        return f"{address} rejected this client's certificate or TLS version: {reason}"
     return f"{address} does not speak TLS: set security.protocol to the protocol of its listener ({reason})"

@@ -1,4 +1,4 @@
-"""The lag of a consumer group, from the control plane's data. It is exact even with transactions, aborts and holes."""
+"""The lag of a consumer group, computed from the control plane's data and exact despite transactions and holes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from lacuna.operating import questions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """A group's committed offset in one partition, the partition's ends, and the number of records left to read."""
+    """A group's committed offset in a partition, the partition's ends, and the number of records left to read."""
 
     topic: str
     partition: int
@@ -24,15 +24,15 @@ class PartitionLag:
 
 
 async def lag_of_group(control: ControlClient, group_id: str) -> Sequence[PartitionLag]:
-    """Return the lags of a group by topic and partition, for partitions with committed offsets.
+    """Return a group's lags in the partitions with committed offsets, by topic and partition.
 
-    Raises UserError if the group has none, ControlPlaneUnavailable.
+    Raises UserError if there are no committed offsets, ControlPlaneUnavailable.
     """
     await questions.current(control)
     (fetched,) = await questions.offsets_of(control, [group_id])
     if fetched.error_code != ErrorCode.NONE or not fetched.offsets:
         raise UserError(
-            f"group {group_id} has not committed any offsets; `lacuna groups list` shows the existing groups"
+            f"group {group_id} has not committed any offsets; `lacuna groups list` lists the groups"
         )
     return await lag_of_offsets(control, fetched.offsets)
 
@@ -40,7 +40,7 @@ async def lag_of_group(control: ControlClient, group_id: str) -> Sequence[Partit
 async def lag_of_offsets(
     control: ControlClient, offsets: Iterable[CommittedOffset]
 ) -> Sequence[PartitionLag]:
-    """Return the lags of a group that has committed `offsets`. Raises ControlPlaneUnavailable."""
+    """Return the lags of a group with these committed offsets. Raises ControlPlaneUnavailable."""
     lags: list[PartitionLag] = []
     for each in offsets:
         topic = control.cluster.topics_by_id.get(each.partition.topic_id)

@@ -1,6 +1,6 @@
-"""Continues after a journal loss: finds what is missing, and replaces the journal with its intact part.
+"""Lets a cluster continue after losing part of its journal: finds what is missing, and keeps the intact part.
 
-Both the journal's own files and the objects in the store show what is missing.
+Losses show in the journal's own files and in the store's objects.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ _FOOTERS_AHEAD: Final = 256
 
 @dataclass(slots=True)
 class LostPartition:
-    """The records of one partition in segments that the journal does not know. `size` is in bytes."""
+    """A partition's records in segments that the journal does not know. `size` is in bytes."""
 
     name: str
     segments: int = 0
@@ -58,12 +58,12 @@ class LostPartition:
 
 @dataclass(slots=True)
 class Objects:
-    """The losses that the store reveals.
+    """The losses that a comparison with the store reveals.
 
-    The journal does not know `segments` segments of `size` bytes in total; their records may be lost. Of these
-    segments, `unreadable` have no readable footer, and `copies` were written by merges and compactions. `missing`
-    counts, by partition, the records whose segment is no longer in the store. `lease_ids` are the leases that the
-    journal does not know, and `later` is the latest segment written after the journal's end.
+    The journal does not know `segments` segments with `size` bytes, so their records may be lost. Of these segments,
+    `unreadable` have no readable footer, and `copies` come from merges and compactions. `missing` counts, by partition,
+    the records whose segments are gone from the store. The journal does not know the leases `lease_ids`; `later` is the
+    latest segment written after its end.
     """
 
     segments: int = 0
@@ -78,10 +78,10 @@ class Objects:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLoss:
-    """A loss that was accepted.
+    """A loss that the operator has accepted.
 
-    The damaged journal is kept at `kept`; if `kept` is "", it is not kept. The cluster continues from `position`; the
-    journal had reached at least position `reached`.
+    `kept` is where the damaged journal is kept, or "" if it is not. The cluster continues from `position`, although the
+    journal had reached at least `reached`.
     """
 
     problems: list[str]
@@ -92,7 +92,7 @@ class AcceptedLoss:
 
     @property
     def lost_lease_ids(self) -> list[int]:
-        """The ids of the leases that the journal does not know."""
+        """The leases that the journal does not know."""
         return [] if self.objects is None else sorted(self.objects.lease_ids)
 
 
@@ -100,8 +100,7 @@ def accept_loss(path: str, store: ObjectStore | None) -> AcceptedLoss | None:
     """Replaces a damaged journal with its intact part. Returns None if nothing is missing.
 
     Without a store, checks only the journal's files, and replaces the journal even if they show no loss: the operator
-    may know of a loss from a store that is not configured here. Raises JournalError, ForeignStoreError,
-    ObjectStoreError.
+    may know of one from a store that is not configured here. Raises JournalError, ForeignStoreError, ObjectStoreError.
     """
     if not os.path.exists(path):
         return None
@@ -115,11 +114,10 @@ def accept_loss(path: str, store: ObjectStore | None) -> AcceptedLoss | None:
 
 
 async def accept_shared_loss(wreck: Wreck, store: ObjectStore | None) -> AcceptedLoss:
-    """Restarts a shared journal from its intact part, even if nothing shows a loss.
+    """Restarts a shared journal from its intact part, even if no loss is apparent.
 
-    A bucket that was restored from a backup as a whole shows no loss, although everything acknowledged after the backup
-    is lost. Without a store, the journal is not compared with one. Raises JournalError, ForeignStoreError,
-    ObjectStoreError.
+    None is apparent in a bucket restored entirely from a backup, although everything acknowledged since the backup is
+    lost. With a store, the journal is compared with it. Raises JournalError, ForeignStoreError, ObjectStoreError.
     """
     salvaged = await wreck.salvage()
     loss = await asyncio.to_thread(_loss_of, salvaged, store)
@@ -149,7 +147,7 @@ def _later(salvaged: Salvage, later: LaterSegment) -> str:
 
 
 def _look(store: ObjectStore, salvaged: Salvage) -> Objects:
-    """Lists all segments and reads the footers of those that the journal does not know."""
+    """List all segments, and read the footers of those that the journal does not know."""
     marker = read_marker(store)
     if marker is not None:
         check_marker(marker, salvaged.cluster_id)
@@ -170,7 +168,7 @@ def _look(store: ObjectStore, salvaged: Salvage) -> Objects:
 def _unknown(
     store: ObjectStore, salvaged: Salvage, leases: set[int], listed: set[SegmentKey]
 ) -> Iterator[ObjectInfo]:
-    """Return the segments that the journal neither knows nor had deleted. Adds the keys of all segments to `listed`."""
+    """Yield the segments that the journal neither knows nor has deleted. Add all segments' keys to `listed`."""
     for info in store.list(segments_prefix(salvaged.cluster_id)):
         try:
             _, segment_id = parse_segment_key(info.key)
@@ -237,7 +235,7 @@ def _name(state: State, key: PartitionKey) -> str:
 
 
 def _count_missing(objects: Objects, salvaged: Salvage, listed: set[SegmentKey]) -> None:
-    """Counts the records that the journal refers to although their segments are gone."""
+    """Count the records that the journal refers to but whose segments are gone."""
     state, hot = salvaged.state, salvaged.hot
     gone = {
         row.key
@@ -260,7 +258,7 @@ def _count_missing(objects: Objects, salvaged: Salvage, listed: set[SegmentKey])
 
 
 def describe(loss: AcceptedLoss) -> Iterator[str]:
-    """Yield lines that describe an accepted loss to the operator."""
+    """Describe an accepted loss to the operator, line by line."""
     for problem in loss.problems:
         yield f"{problem}."
     if not loss.problems:
@@ -278,7 +276,7 @@ def describe(loss: AcceptedLoss) -> Iterator[str]:
     if loss.objects is not None:
         yield from _describe_objects(loss.objects)
     if loss.kept:
-        yield f"The journal as it was is kept in {loss.kept}."
+        yield f"The original journal is kept in {loss.kept}."
 
 
 def _describe_objects(objects: Objects) -> Iterator[str]:
@@ -290,7 +288,7 @@ def _describe_objects(objects: Objects) -> Iterator[str]:
     for lost in sorted(objects.partitions.values(), key=lambda each: each.name):
         yield f"  {lost.name}: {lost.records} records, {lost.size} bytes, in {lost.segments} segments"
     if objects.copies:
-        yield f"  {objects.copies} were written by merges or compactions and hold copies"
+        yield f"  {objects.copies} come from merges or compactions and contain copies"
     if objects.unreadable:
         yield f"  {objects.unreadable} cannot be read, so their contents are unknown"
     if objects.segments:

@@ -1,6 +1,6 @@
 """S3 for experiments: a moto server in a separate process, with one bucket.
 
-The server keeps its objects in memory, so they are lost when it stops.
+The server keeps objects in memory and loses them when it stops.
 """
 
 import multiprocessing
@@ -30,7 +30,7 @@ _PACKAGES = ("moto", "flask")
 
 
 class MotoServer:
-    """moto's S3 server as a context manager; `endpoint` is its URL. The server ends with the process that started it.
+    """moto's S3 server, as a context manager, at the URL `endpoint`. It ends with the process that started it.
 
     Raises UserError if moto is not installed.
     """
@@ -68,12 +68,12 @@ class MotoServer:
 
     @property
     def url(self) -> str:
-        """The bucket's URL for `open_store`. The process that opens it needs CREDENTIALS in its environment."""
+        """The bucket's URL for `open_store`, which needs CREDENTIALS in the environment of its process."""
         region = CREDENTIALS["AWS_DEFAULT_REGION"]
         return bucket_url(BUCKET, endpoint=self.endpoint, region=region)
 
     def open_store(self) -> ObjectStore:
-        """Opens the bucket, which is created first if it is missing."""
+        """Opens the bucket, and creates it if it is missing."""
         # boto3 takes a third of a second to import
         from lacuna.logstore.objects.s3 import S3Store
 
@@ -96,9 +96,9 @@ class MotoServer:
 
 
 def one_write_at_a_time(application: Any) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
-    """Return moto's server, changed so that only one of several conditional PUTs to the same key succeeds, as on S3.
+    """Wrap moto's server so that, as on S3, only one of several conditional PUTs to a key succeeds.
 
-    moto itself checks for the key and writes it in two separate steps.
+    moto checks whether the key exists and writes it in two separate steps.
     """
     from werkzeug.wsgi import get_input_stream
 

@@ -1,4 +1,4 @@
-"""Places in the partitions of a topic, as users of commands and of the console write them."""
+"""Places in a topic's partitions, as users of commands and the console enter them."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _LAST_OFFSET: Final = (1 << 63) - 1
 
 
 class Kind(Enum):
-    """The origin from which a point is measured."""
+    """What a point is measured from."""
 
     EARLIEST = "earliest"
     END = "end"
@@ -28,8 +28,8 @@ class Kind(Enum):
 class Point:
     """A place in every partition.
 
-    `value` is an offset, a time in milliseconds since 1970, or a number of offsets before the end. TIME means the first
-    record with that time or a later one. PAST means the end of the partition at that time.
+    `value` is an offset, a time in milliseconds since 1970, or a number of offsets before the end. TIME is the first
+    record at or after that time; PAST is the partition's end at that time.
     """
 
     kind: Kind
@@ -37,7 +37,7 @@ class Point:
 
 
 def point_of(text: str, now_ms: int, zone: tzinfo | None = None) -> Point | None:
-    """Return the point for `earliest`, `end`, `end-100`, an offset, a time or a duration before now; None otherwise.
+    """Parse `earliest`, `end`, `end-100`, an offset, a time or a duration before now. Return None for other text.
 
     A time without a time zone is in `zone`, or in local time if `zone` is None.
     """

@@ -1,4 +1,4 @@
-"""Queries to the control plane that several commands and pages share. Each raises ControlPlaneUnavailable."""
+"""Queries to the control plane for commands and pages. Each raises ControlPlaneUnavailable."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
@@ -26,14 +26,14 @@ _AT_ONCE: Final = 1000
 
 
 async def current(control: ControlClient) -> ClusterView:
-    """Return the topics and agents, including every change that was acknowledged to any client before this call."""
+    """Return the topics and agents, including all changes acknowledged to any client before this call."""
     await confirm(control)
     await control.cluster.ready()
     return control.cluster
 
 
 def partitions_of(topics: Iterable[Topic]) -> list[TopicPartition]:
-    """Return the keys of all partitions of topics."""
+    """Return the keys of all partitions of these topics."""
     return [
         TopicPartition(topic_id=topic.topic_id, partition=index)
         for topic in topics
@@ -44,14 +44,13 @@ def partitions_of(topics: Iterable[Topic]) -> list[TopicPartition]:
 async def read_partitions(
     control: ControlClient, keys: Sequence[TopicPartition]
 ) -> Sequence[PartitionState]:
-    """Return the bounds and sizes of partitions."""
     return [state async for part in read_in_parts(control, keys) for state in part]
 
 
 async def read_in_parts(
     control: ControlClient, keys: Sequence[TopicPartition]
 ) -> AsyncIterator[Sequence[PartitionState]]:
-    """Yield the bounds and sizes of the partitions in each command."""
+    """Yield the partitions' bounds and sizes, one command's worth at a time."""
     for first in range(0, len(keys), _AT_ONCE):
         query = ReadPartitions(partitions=keys[first : first + _AT_ONCE])
         reply = await control.call(Command(read_partitions=query))
@@ -61,7 +60,6 @@ async def read_in_parts(
 async def producers_in(
     control: ControlClient, keys: Sequence[TopicPartition]
 ) -> Sequence[PartitionProducers]:
-    """Return the producers of each partition."""
     reply = await control.call(Command(describe_producers=DescribeProducers(partitions=keys)))
     return reply.producers_described.partitions
 
@@ -73,21 +71,20 @@ async def transactions(
     producer_ids: Sequence[int] = (),
     longer_than_ms: int = -1,
 ) -> Sequence[TransactionListing]:
-    """Return all transactional ids, or only those in these states, of these producers, and open for long enough."""
+    """Return the transactional ids in these states, of these producers, and open for long enough; by default, all."""
     listing = ListTransactions(states=states, producer_ids=producer_ids, duration_ms=longer_than_ms)
     reply = await control.call(Command(list_transactions=listing))
     return reply.transactions_listed.transactions
 
 
 async def groups(control: ControlClient) -> Sequence[ListedGroup]:
-    """Return groups of all kinds."""
     return (await control.call(Command(list_groups=ListGroups()))).groups_listed.groups
 
 
 async def offsets_of(
     control: ControlClient, group_ids: Sequence[str], keys: Sequence[TopicPartition] | None = None
 ) -> Sequence[FetchedGroup]:
-    """Return each group's committed offsets, in all partitions or in the given ones."""
+    """Return each group's committed offsets in the given partitions, or in all."""
     queries = [
         OffsetFetchGroup(group_id=each, partitions=keys, all_partitions=keys is None)
         for each in group_ids

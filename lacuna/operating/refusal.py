@@ -1,10 +1,10 @@
-"""A change that an agent refused, as returned by the functions that change a cluster."""
+"""A change that an agent has refused."""
 
 from typing import NamedTuple
 
 
 class Refusal(NamedTuple):
-    """A Kafka error code, and the subject that it applies to."""
+    """A Kafka error code and its subject."""
 
     subject: str
     error_code: int

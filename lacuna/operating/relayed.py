@@ -1,7 +1,7 @@
-"""A ControlClient that asks through an agent, so that a tool needs only a bootstrap address.
+"""A ControlClient that asks through an agent, so that a command needs only a bootstrap address.
 
-It only sends queries and changes nothing. A view shows a partition as it was when it was first requested, which is
-enough for a command that prints an answer and exits.
+It sends only queries. A view shows a partition as of its first use, which suffices for a command that prints a result
+and exits.
 """
 
 import asyncio
@@ -51,17 +51,17 @@ class RelayedClient:
         self.journal_position = 0
 
     async def open(self) -> None:
-        """Get the topics and the agents. Raises ControlPlaneUnavailable, UserError."""
+        """Fetch the topics and agents. Raises ControlPlaneUnavailable, UserError."""
         await self._ask(SessionRequest(contract=own_contract()))
 
     @property
     def cluster(self) -> ClusterView:
-        """The view of topics and live agents, as of `open`."""
+        """The topics and live agents, as of `open`."""
         return self._subscriptions.cluster
 
     @property
     def is_shut_out(self) -> bool:
-        """Always false, since it is the agents that connect to the control plane."""
+        """Always false: the agents connect to the control plane, not this client."""
         return False
 
     async def call(self, command: Command) -> Reply:
@@ -76,7 +76,7 @@ class RelayedClient:
             self._calls.forget(command.command_id)
 
     def give_up_unsent(self, reason: str) -> None:
-        """Do nothing, since every call is sent at once."""
+        """Do nothing, because calls are sent at once."""
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
         return self._subscriptions.partition(topic_id, partition)
@@ -93,7 +93,7 @@ class RelayedClient:
             self._fetching = asyncio.create_task(self._fetch())
 
     async def _fetch(self) -> None:
-        """Get the requested partitions. An error is raised in every caller that waits for one of them."""
+        """Fetch the requested partitions. An error is raised to every caller waiting for one of them."""
         try:
             while self._wishes:
                 some = self._wishes[:_PARTITIONS_AT_ONCE]
@@ -113,10 +113,7 @@ class RelayedClient:
 
 @asynccontextmanager
 async def relayed(agents: Agents) -> AsyncIterator[RelayedClient]:
-    """Run the body with a client that asks through the first agent that answers.
-
-    Raises BootstrapUnavailable, ControlPlaneUnavailable and other UserErrors.
-    """
+    """Yield a client of the first agent to answer. Raises ControlPlaneUnavailable and UserErrors."""
     async with KafkaConnection(agents) as connection:
         client = RelayedClient(connection)
         try:
@@ -127,13 +124,13 @@ async def relayed(agents: Agents) -> AsyncIterator[RelayedClient]:
 
 
 async def places_of(agents: Agents) -> Places:
-    """Return where the agents find the control plane and the store. Raises UserError, ControlPlaneUnavailable."""
+    """Return where agents find the control plane and the store. Raises UserError, ControlPlaneUnavailable."""
     async with KafkaConnection(agents) as connection:
         return (await ask_agent(connection, AgentQuestion(wants_places=True))).places
 
 
 async def ask_agent(connection: KafkaConnection, question: AgentQuestion) -> AgentAnswer:
-    """Return an agent's answer. Raises BootstrapUnavailable, ControlPlaneUnavailable and other UserErrors."""
+    """Ask an agent. Raises BootstrapUnavailable, ControlPlaneUnavailable and other UserErrors."""
     request = AskControlRequest(question.SerializeToString())
     response = await connection.ask(ASK_CONTROL_REQUEST, ASK_CONTROL_RESPONSE, 0, request)
     code = ErrorCode(response.error_code)
@@ -143,7 +140,7 @@ async def ask_agent(connection: KafkaConnection, question: AgentQuestion) -> Age
         )
     if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
         raise ControlPlaneUnavailable(
-            "the agent has no session with the control plane: check that it runs"
+            "the agent has no session with the control plane: check that it is running"
         )
     if code is not ErrorCode.NONE:
         raise UserError(response.error_message or f"the agent answered {code.name}")
@@ -151,5 +148,5 @@ async def ask_agent(connection: KafkaConnection, question: AgentQuestion) -> Age
         return AgentAnswer.FromString(response.answer)
     except DecodeError as error:
         raise UserError(
-            "the agent's answer is not valid: check that it is of this version"
+            "the agent's response is invalid: check that its version is the same"
         ) from error

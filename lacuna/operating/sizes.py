@@ -1,4 +1,4 @@
-"""The size of each topic, from the control plane's data."""
+"""The sizes of topics, from the control plane's data."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from lacuna.operating import questions
 
 
 class TopicSize(NamedTuple):
-    """The retained offsets and the bytes of a topic, and the sum of its partitions' end offsets."""
+    """A topic's retained offsets and bytes, and the sum of its partitions' end offsets."""
 
     records: int = 0
     bytes: int = 0
@@ -16,7 +16,7 @@ class TopicSize(NamedTuple):
 
 
 async def sizes_of_topics(control: ControlClient) -> Mapping[bytes, TopicSize]:
-    """Return the size of each topic, keyed by topic id. Raises ControlPlaneUnavailable."""
+    """Return the size of each topic, by topic id. Raises ControlPlaneUnavailable."""
     topics = control.cluster.topics_by_id
     keys = questions.partitions_of(topics.values())
     states = await questions.read_partitions(control, keys)

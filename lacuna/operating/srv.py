@@ -7,9 +7,9 @@ _SECONDS = 5.0
 
 
 def resolved(addresses: str) -> str:
-    """Return comma-separated addresses in which each SRV name is replaced with the HOST:PORT of its targets.
+    """Replace each SRV name among comma-separated addresses with the HOST:PORT of its targets.
 
-    A name is an entry that begins with an underscore. Raises UserError if it cannot be resolved.
+    An entry is an SRV name if it begins with an underscore. Raises UserError if it cannot be resolved.
     """
     entries = (entry.strip() for entry in addresses.split(","))
     return ",".join(
@@ -20,7 +20,7 @@ def resolved(addresses: str) -> str:
 
 
 def _targets_of(name: str) -> list[str]:
-    """Return HOST:PORT of the targets of an SRV name, in the order in which clients should try them."""
+    """Return the HOST:PORT of an SRV name's targets, in the order in which clients should try them."""
     with needing_extra(f"the SRV name {name}", "srv"):
         from dns.exception import DNSException
         from dns.rdtypes.IN.SRV import SRV
@@ -29,7 +29,7 @@ def _targets_of(name: str) -> list[str]:
         answer = resolve(name, "SRV", lifetime=_SECONDS)
     except DNSException as error:
         raise UserError(
-            f"the SRV name {name} cannot be resolved: {str(error).rstrip('.')}. Check the name, or write HOST:PORT"
+            f"the SRV name {name} cannot be resolved: {str(error).rstrip('.')}. Check the name, or use HOST:PORT"
         ) from error
     targets = [] if answer.rrset is None else answer.rrset.processing_order()
     return [

@@ -1,4 +1,4 @@
-"""Opens the object store that an operator names, and claims it for the cluster."""
+"""Opens the store that the operator's options name, and claims it for the cluster."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ _PAUSE_SECONDS = 1.0
 
 
 class StoreAheadError(UserError):
-    """The store holds a segment later than the journal's end, so the journal may lack acknowledged records."""
+    """The store contains a segment later than the journal's end, so the journal may lack acknowledged records."""
 
     def __init__(self, end: JournalEnd, later: LaterSegment) -> None:
         reached = f"after position {later.journal_position}" if later.journal_position else "later"
@@ -44,10 +44,7 @@ class StoreAheadError(UserError):
 
 
 def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:
-    """Opens the store at a URL and checks that it works. With `create_bucket`, creates its bucket first.
-
-    Raises ObjectStoreError, whose message includes the remedy.
-    """
+    """Opens the store at a URL, creates its bucket if `create_bucket`, and checks it. Raises ObjectStoreError."""
     store = open_store(url)
     inner = store.inner if isinstance(store, EncryptedStore) else store
     make = getattr(inner, "create_bucket", None)
@@ -67,10 +64,7 @@ def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:
 
 
 async def open_when_there(url: str, *, create_bucket: bool = False) -> ObjectStore:
-    """Opens a store as `open_checked` does, retrying until the store answers.
-
-    Raises ObjectStoreError for an error that the operator must correct.
-    """
+    """Opens a store with `open_checked` once it answers. Raises ObjectStoreError if the operator must act."""
     has_warned = False
     while True:
         try:
@@ -83,10 +77,10 @@ async def open_when_there(url: str, *, create_bucket: bool = False) -> ObjectSto
 
 
 async def claim(store: ObjectStore, control: ControlClient) -> None:
-    """Claims the store for this cluster, or checks that the store already belongs to this cluster.
+    """Claims the store for this cluster, or checks that it already belongs to it.
 
-    Raises ForeignStoreError if the store belongs to another cluster, or if it is unclaimed although the control plane
-    refers to records. Raises StoreAheadError if it holds a segment later than the journal's end. Also raises
+    Raises ForeignStoreError if the store belongs to another cluster, or is unclaimed although the control plane refers
+    to records. Raises StoreAheadError if it contains a segment later than the journal's end. Also raises
     ObjectStoreError, ControlPlaneUnavailable.
     """
     await control.cluster.ready()
@@ -100,7 +94,6 @@ async def claim(store: ObjectStore, control: ControlClient) -> None:
 
 
 async def _check_reached(store: ObjectStore, control: ControlClient) -> None:
-    """Raises StoreAheadError if the store has segments later than the journal's end."""
     cluster_id = control.cluster.cluster_id
     end = await _journal_end(control)
     later = await asyncio.to_thread(find_later, store, cluster_id, end)

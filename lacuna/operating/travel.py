@@ -13,9 +13,9 @@ from lacuna.operating.control import topic_named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastPartition:
-    """A partition as it was at `as_of_ms`. `end_then` is its exclusive end at that time, and `end_now` its end now.
+    """A partition at `as_of_ms`. `end_then` is its end (exclusive) at that time, and `end_now` its present end.
 
-    Of the records that were visible then, `left` still exist below `end_then`. Since then, `new` have become visible.
+    `left` records below `end_then` still exist; `new` records have become visible since.
     """
 
     partition: int
@@ -28,9 +28,9 @@ class PastPartition:
 
 
 async def travel(control: ControlClient, topic: str, at_ms: int) -> Sequence[PastPartition]:
-    """Return the partitions of a topic as of a time, or as of the last known time before it.
+    """Return a topic's partitions at a past time, or at the last known time before it.
 
-    Raises UserError for a topic that does not exist or a time that is not known, ControlPlaneUnavailable.
+    Raises UserError if the topic does not exist or the time is not known, ControlPlaneUnavailable.
     """
     found = topic_named(await questions.current(control), topic)
     keys = [(found.topic_id, index) for index in range(found.partition_count)]

@@ -175,14 +175,14 @@ def test_up_keeps_records_at_the_url_of_a_store(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--journal=bucket"], "name it with --bucket or --store"),
-        (["--create-bucket"], "name it with --bucket or --store"),
-        (["--journal=bucket", "--store=file:///tmp"], "bucket: name it with --store s3://"),
-        (["--store=s3://a", "--bucket=b", "--print-config"], "--bucket and --store both name a place"),
-        (["--store=s3://a", "--endpoint=http://h"], "write ?endpoint=… into its URL"),
-        (["--store=memory:"], "would lose the records at the end and keep the journal: use --moto"),
+        (["--journal=bucket"], "specify it with --bucket or --store"),
+        (["--create-bucket"], "specify it with --bucket or --store"),
+        (["--journal=bucket", "--store=file:///tmp"], "bucket: specify it with --store s3://"),
+        (["--store=s3://a", "--bucket=b", "--print-config"], "--bucket and --store both specify where"),
+        (["--store=s3://a", "--endpoint=http://h"], "add ?endpoint=… to its URL"),
+        (["--store=memory:"], "would lose the records on exit but keep the journal: use --moto"),
         (["--store=a"], "'a' is not the URL of an object store: use one of file:///FOLDER"),
-        (["--moto", "--store=s3://a"], "leave --bucket, --endpoint and --store out"),
+        (["--moto", "--store=s3://a"], "omit --bucket, --endpoint and --store"),
     ],
 )  # fmt: skip
 def test_options_for_the_bucket_that_cannot_work(

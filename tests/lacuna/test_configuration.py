@@ -337,7 +337,7 @@ def test_every_command_reads_the_file(refused: Refusal, tmp_path: Path) -> None:
     assert ":2 " in refused(file, "topics", "list", **{variable: "127.0.0.1:2"})
     typed = ("topics", "list", "-b", "127.0.0.1:3")
     assert ":3 " in refused(file, *typed, **{variable: "127.0.0.1:2"})
-    assert "--to soon: write earliest" in refused(file, "groups", "reset", "g")
+    assert "--to soon: use earliest" in refused(file, "groups", "reset", "g")
 
 
 @pytest.mark.slow
@@ -371,7 +371,7 @@ def test_a_file_with_keys_of_one_command_loads_no_other_command(tmp_path: Path) 
 
 def test_the_file_is_named_before_the_command(refused: Refusal) -> None:
     said = refused("up", "--config=a.toml", code=2)
-    assert "write it before the command: lacuna --config FILE COMMAND" in said
+    assert "put it before the command: lacuna --config FILE COMMAND" in said
     said = refused("--config=nowhere.toml", "topics", "list")
     assert said == "the config file nowhere.toml cannot be read: No such file or directory"
 
@@ -546,12 +546,12 @@ def test_every_option_has_a_variable(lacuna: Command, tmp_path: Path) -> None:
     assert rows["--to"]["variable"] == "LACUNA_GROUPS_RESET_TO"
     assert rows["--bootstrap"]["variable"] == "LACUNA_BOOTSTRAP"
     said = lacuna("groups", "reset", "g", LACUNA_GROUPS_RESET_TO="soon")
-    assert "--to soon: write earliest" in said.err
+    assert "--to soon: use earliest" in said.err
 
 
 def test_config_of_no_command(refused: Refusal) -> None:
     assert refused("config", "groups", "nope") == (
-        "the command groups nope does not exist: `lacuna --help` lists all commands"
+        "the command groups nope does not exist: `lacuna --help` lists the commands"
     )
 
 

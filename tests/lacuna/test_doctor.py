@@ -48,13 +48,13 @@ def test_the_nearest_versions(asked: str, versions: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["", "@", "@1", "name@", " "])
 def test_what_names_no_client(text: str) -> None:
-    with pytest.raises(UserError, match="is not the name of a client: write NAME@VERSION"):
+    with pytest.raises(UserError, match="is not a client: use NAME@VERSION"):
         parse(text)
 
 
 @pytest.mark.parametrize("version", ["abc", "1..2", "1.", "-1", "9" * 5000, "1.2 3"])
 def test_a_version_that_is_none(version: str) -> None:
-    with pytest.raises(UserError, match="is not a version: write NAME@VERSION"):
+    with pytest.raises(UserError, match="is not a version: use NAME@VERSION"):
         parse(f"librdkafka@{version}")
 
 
@@ -66,7 +66,7 @@ def test_a_scoped_name_is_a_name() -> None:
 def test_a_version_that_was_run(lacuna: Command) -> None:
     ran = lacuna("doctor", "--client", "librdkafka@2.0.2")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith("librdkafka 2.0.2, beside Kafka 4.4: as with Kafka")
+    assert ran.out.startswith("librdkafka 2.0.2, compared with Kafka 4.4: as with Kafka")
     assert ["holes", "as with Kafka", ""] in ran.rows
     assert any(row[0] == "advice" and "fetch.queue.backoff.ms" in row[1] for row in ran.rows)
 

@@ -188,11 +188,11 @@ def test_a_journal_in_the_bucket_is_encrypted_too(
         (["up", "--store=s3://b", "--s3-sse-kms-key-id=k"], "--s3-sse-kms-key-id needs --bucket"),
         (["up", "--bucket=b", "--s3-sse=aes"], "sse must be one of AES256, aws:kms, aws:kms:dsse, not 'aes'"),
         (["up", "--bucket=b", "--s3-sse-kms-key-id=k"], "sse must be one of AES256, aws:kms, aws:kms:dsse, not ''"),
-        (["agent", "--control=:1", "--store=s3://b", "--s3-sse=AES256"], "write ?sse=… into its URL"),
+        (["agent", "--control=:1", "--store=s3://b", "--s3-sse=AES256"], "add ?sse=… to its URL"),
         (["up", "--encryption-keys=none.toml"], "none.toml, cannot be read: No such file"),
         (
             ["up", "--encryption-keys=keys", "--encryption-key-command=print"],
-            "both name the keys: leave one of them out",
+            "both specify the keys: use only one of them",
         ),
         (["up", "--encryption-key-command=false"], "the command that prints the cluster's keys exited with status 1"),
     ],

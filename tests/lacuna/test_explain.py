@@ -154,7 +154,7 @@ def test_what_was_merged_is_of_no_known_transaction(lacuna: Command) -> None:
 
 def test_what_is_not_there(refused: Refusal, cluster: Cluster, topic: str) -> None:
     data = ("--data", str(cluster.data))
-    assert "`lacuna topics list` shows the existing topics" in refused("explain", "nothing", *data)
+    assert "`lacuna topics list` lists the topics" in refused("explain", "nothing", *data)
     assert "has partitions 0 to 1, not 2" in refused("explain", topic, "2", *data)
     said = refused("explain", topic, "--from", "5", *data)
     assert (

@@ -104,9 +104,9 @@ def test_the_life_of_a_topic(ask: Command, refuse: Refusal) -> None:
     assert [row[0] for row in described[2:5]] == ["0", "1", "2"]
     assert ["max.message.bytes", "2000000", "here"] in described
     assert ["cleanup.policy", "delete", "default"] in described
-    assert "a topic with this name exists already" in refuse("topics", "create", "life")
+    assert "a topic with this name already exists" in refuse("topics", "create", "life")
     assert ask("topics", "delete", "life", "--yes").out == "deleted life\n"
-    gone = "topic life: the topic does not exist; `lacuna topics list` shows the existing topics"
+    gone = "topic life: the topic does not exist; `lacuna topics list` lists the topics"
     assert refuse("topics", "describe", "life") == gone
     assert refuse("topics", "delete", "life", "--yes") == gone
 
@@ -139,7 +139,7 @@ def test_a_topic_that_is_refused(ask: Command, refuse: Refusal) -> None:
     assert "Unknown topic config name: no.such" in refuse(
         "topics", "create", "t", "-c", "no.such=1"
     )
-    assert "write NAME=VALUE" in refuse("topics", "create", "t", "-c", "segment.ms")
+    assert "use NAME=VALUE" in refuse("topics", "create", "t", "-c", "segment.ms")
     assert all(row[0] != "t" for row in ask("topics", "list").rows)
 
 
@@ -179,7 +179,7 @@ def test_a_group_and_its_lag(
     consumer.close()
     assert ask("groups", "describe", "lagging").rows[0] == ["lagging: Empty"]
     assert ask("groups", "delete", "lagging").out == "deleted lagging\n"
-    gone = "group lagging: the group does not exist; `lacuna groups list` shows the existing groups"
+    gone = "group lagging: the group does not exist; `lacuna groups list` lists the groups"
     assert refuse("groups", "describe", "lagging") == gone
     assert refuse("groups", "delete", "lagging") == gone
     clients.commit(lacuna_cluster.bootstrap, "lagging", topic, 2)
@@ -368,8 +368,8 @@ def test_an_answer_that_is_no_message(refused: Refusal) -> None:
         answering.start()
         said = refused("topics", "list", LACUNA_BOOTSTRAP=f"{host}:{port}")
         answering.join()
-    assert said.startswith("the answer of the server is not valid (")
-    assert said.endswith("): check that a Kafka server has this address")
+    assert said.startswith("the server's response is invalid (")
+    assert said.endswith("): check that the address is that of a Kafka server")
 
 
 def test_a_long_line_for_a_script_is_one_line(ask: Command) -> None:

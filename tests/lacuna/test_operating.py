@@ -154,7 +154,7 @@ def test_a_topic_is_altered(
     places = {row["config"]: row["set"] for row in asks("topics", "describe", topic)["configs"]}
     assert places["retention.ms"] == "default"
     assert "nothing to change" in refuse(*alter)
-    assert "write NAME=VALUE" in refuse(*alter, "-c", "retention.ms")
+    assert "use NAME=VALUE" in refuse(*alter, "-c", "retention.ms")
     assert "no.such" in refuse(*alter, "-c", "no.such=1")
     assert "partitions" in refuse(*alter, "--partitions", "2")
 
@@ -209,12 +209,10 @@ def test_quotas_are_set_and_removed(asks: Asks, ask: Command, refuse: Refusal) -
     assert ask("quotas", "remove", "produce", "requests", *whose).code == 0
     assert not any(row["user"] == "alice" for row in asks("quotas", "list"))
     set_ = ("quotas", "set")
-    assert "say whose quotas" in refuse(*set_, "produce=1")
-    assert "quotas of --host cannot be combined" in refuse(
-        *set_, "produce=1", "--host", "1.1.1.1", *whose
-    )
+    assert "specify whose quotas" in refuse(*set_, "produce=1")
+    assert "--host cannot be combined" in refuse(*set_, "produce=1", "--host", "1.1.1.1", *whose)
     assert "is not a quota" in refuse(*set_, "bytes=1", *whose)
-    assert "write QUOTA=VALUE" in refuse(*set_, "produce", *whose)
+    assert "use QUOTA=VALUE" in refuse(*set_, "produce", *whose)
     assert "half is not a number" in refuse(*set_, "requests=half", *whose)
 
 
@@ -232,7 +230,7 @@ def test_open_transactions_are_listed_the_oldest_first(
     for producer in open_ones:
         producer.abort_transaction(60)
     both = refuse("transactions", "list", "--open", "--state", "Empty")
-    assert "leave one of them out" in both
+    assert "use only one of them" in both
 
 
 def test_a_wrong_name_offers_the_nearest(
@@ -378,10 +376,10 @@ def test_a_group_is_reset(
     assert "its members would overwrite the offsets" in told
     member.close()
     nobody = refuse("groups", "reset", f"{topic}-nobody", "--to", "0")
-    assert "name its topics with --topic" in nobody
+    assert "specify topics with --topic" in nobody
     (row,) = asks("groups", "reset", f"{topic}-nobody", "--to", "0", "--topic", topic)
     assert (row["committed"], row["reset_to"]) == ("", 0)
-    assert "--to soon: write earliest" in refuse("groups", "reset", group, "--to", "soon")
+    assert "--to soon: use earliest" in refuse("groups", "reset", group, "--to", "soon")
     late = refuse("groups", "reset", group, "--to", "99")
     assert f"--to 99: {topic} ends earlier, at " in late
 

@@ -106,7 +106,7 @@ def test_json_lines_that_consume_prints_are_produced_again(
         (b"[]", "line 1: it is not a JSON object"),
         (b'{"kee": 1}', "line 1: kee is not a field"),
         (b'{"partition": -1}', "line 1: partition -1 is not a number of 0 or more"),
-        (b'{"headers": [1]}', "line 1: headers are an object"),
+        (b'{"headers": [1]}', "line 1: headers must be an object"),
         (b'{"value": {"base64": "?"}}', "line 1: "),
     ],
 )
@@ -144,7 +144,7 @@ def test_several_topics_and_what_expressions_find(
     patterns = [f"{topic[:-1]}?" for topic in topics]
     like = ask("consume", *patterns, "--until", "end", "--value", "^p", "--count", "4").out
     assert sorted(like.split()) == ["pear", "pear", "plain", "plain"]
-    assert "no topic is like none-*" in refuse("consume", "none-*")
+    assert "no topic matches none-*" in refuse("consume", "none-*")
     assert "--key (: this is not a regular expression" in refuse("consume", topics[0], "--key", "(")
     assert "did you mean" in refuse("consume", f"{topics[0]}x")
 
@@ -161,7 +161,7 @@ def test_a_member_of_a_group_commits_what_it_printed(
     (row,) = json.loads(ask("groups", "lag", group[1], "--json").out)
     assert (row["committed"], row["lag"]) == (4, 0)
     for option in (("--until", "end"), ("--partition", "0"), ("--at", "-1s")):
-        assert "leave one of them out" in refuse("consume", topic, *group, *option)
+        assert "use only one of them" in refuse("consume", topic, *group, *option)
     assert "a group begins where" in refuse("consume", topic, *group, "--from", "3")
 
 
@@ -407,24 +407,24 @@ def test_an_empty_topic(ask: Command, lacuna_topic: NewTopic) -> None:
 
 def test_what_is_wrong_is_said(refuse: Refusal, lacuna_topic: NewTopic) -> None:
     topic = lacuna_topic(partitions=2)
-    gone = "topic nowhere: the topic does not exist; `lacuna topics list` shows the existing topics"
+    gone = "topic nowhere: the topic does not exist; `lacuna topics list` lists the topics"
     assert refuse("consume", "nowhere") == gone
     for command in ("produce", "consume"):
         said = refuse(command, topic, "--partition", "2")
-        assert said == f"--partition 2: {topic} has 2 partitions; write 0 to 1"
+        assert said == f"--partition 2: {topic} has 2 partitions; choose 0 to 1"
     assert "ends earlier, at 0" in refuse("consume", topic, "--from", "5")
     assert "earliest, end, end-100" in refuse("consume", topic, "--from", "yesterday")
     assert "in the future" in refuse("consume", topic, "--until", "2199-01-01T00:00:00")
     assert "%q is not a placeholder" in refuse("consume", topic, "--format", "%q")
     assert "both define the output" in refuse("consume", topic, "--json", "--format", "%k")
-    assert "write committed or uncommitted" in refuse(
+    assert "choose committed or uncommitted" in refuse(
         "consume", topic, "--isolation", "none", code=2
     )
-    assert "write NAME=VALUE" in refuse("produce", topic, "--header", "name")
+    assert "use NAME=VALUE" in refuse("produce", topic, "--header", "name")
     for option, name in (("--header", "\udcff=1"), ("--transactional-id", "\udcff")):
         assert "it cannot be a name in Kafka" in refuse("produce", topic, option, name)
     assert "add --transactional-id" in refuse("produce", topic, "--abort")
-    assert "write none, gzip" in refuse("produce", topic, "--compression", "rar", code=2)
+    assert "choose one of none, gzip" in refuse("produce", topic, "--compression", "rar", code=2)
 
 
 def test_a_cluster_that_is_not_there(refused: Refusal) -> None:
@@ -530,7 +530,7 @@ def test_ctrl_c_aborts_the_open_transaction(
         _, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 130
     assert said.decode() == (
-        "lacuna: stopped: aborted the open transaction of 1 record; 1 earlier transaction ended before\n"
+        "lacuna: stopped: aborted the open transaction of 1 record; 1 earlier transaction ended before that\n"
     )
     assert until_end(ask, topic).split() == ["a", "b"]
 

@@ -391,7 +391,7 @@ def test_a_file_has_the_records(running: Cluster, tmp_path: Path, kind: str) -> 
 def test_csv_holds_no_bytes(cluster: Cluster, tmp_path: Path) -> None:
     topic = cluster.create_topic("bytes")
     transact(cluster, topic, [(True, [(b"k", b"\xff")])])
-    with pytest.raises(UserError, match="not UTF-8: write --output parquet or --output arrow"):
+    with pytest.raises(UserError, match="not UTF-8: use --output parquet or --output arrow"):
         save(lacuna.read(topic, data=str(cluster.data)), "csv", tmp_path / "bytes.csv")
     assert not list(tmp_path.iterdir())
 

@@ -1,1 +1,1 @@
-"""The records of `lacuna produce` and `lacuna consume`, apart from the command line."""
+"""How `lacuna produce` and `lacuna consume` write and read records."""

@@ -1,4 +1,4 @@
-"""Turns points of a topic into the offsets at which reading starts and stops. It needs no Kafka client."""
+"""Resolves points in a topic to offsets at which reading starts and stops, without a Kafka client library."""
 
 import fnmatch
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ NEVER: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The offsets of a partition to print, from `first` up to but excluding `stop`. Reading starts at `start`."""
+    """A partition's offsets to print, from `first` up to but excluding `stop`. Reading starts at `start`."""
 
     topic: str
     partition: int
@@ -41,10 +41,7 @@ class OffsetRange:
 
 
 async def topics_like(bootstrap: Agents, patterns: Sequence[str]) -> list[str]:
-    """Return the topics that match the names and patterns (`orders-*`), each once.
-
-    Raises UserError for a pattern that matches no topic.
-    """
+    """Return the topics that match the names and patterns, without duplicates. Raises UserError if one matches none."""
     if not any(map(_is_pattern, patterns)):
         return list(dict.fromkeys(patterns))
     async with KafkaConnection(bootstrap) as connection:
@@ -54,9 +51,7 @@ async def topics_like(bootstrap: Agents, patterns: Sequence[str]) -> list[str]:
     for pattern in patterns:
         matching = fnmatch.filter(known, pattern) if _is_pattern(pattern) else [pattern]
         if not matching:
-            raise UserError(
-                f"no topic is like {pattern}; `lacuna topics list` shows the existing topics"
-            )
+            raise UserError(f"no topic matches {pattern}; `lacuna topics list` lists the topics")
         found |= dict.fromkeys(matching)
     return list(found)
 
@@ -75,10 +70,10 @@ async def find(
     committed: bool,
     what: str = "--from",
 ) -> list[OffsetRange]:
-    """Return the offsets of points, as of now or of the past time `until`, in `partitions` or in all partitions.
+    """Resolve points in `partitions`, or in all partitions, as of now or as of the past time `until`.
 
-    `what` names the option of `begin` in errors. Raises UserError for a topic or partition that does not exist, a time
-    that is not known, and an offset that none of the partitions has reached.
+    `what` is the name of the option for `begin`, for errors. Raises UserError if the topic or a partition does not
+    exist, a time is not known, or no partition has reached the offset.
     """
     isolation = READ_COMMITTED if committed else READ_UNCOMMITTED
     async with KafkaConnection(bootstrap) as connection:
@@ -138,10 +133,7 @@ async def _bounds(
 async def _ends_at(
     connection: KafkaConnection, topic: str, indexes: list[int], at_ms: int
 ) -> dict[int, int]:
-    """Return the ends of the partitions at a past time, or at the last known time before it, which is then printed.
-
-    Raises UserError.
-    """
+    """Return the partitions' ends at a past time or, with a note, at the last known one before it. Raises UserError."""
     timestamps = dict.fromkeys(indexes, -at_ms)
     answers = await list_offsets(connection, topic, timestamps, READ_COMMITTED)
     for each in answers:
@@ -166,9 +158,9 @@ def _check_reached(topic: str, given: str, firsts: dict[int, int], ends: dict[in
 
 
 def check_partition(topic: str, partition: int, count: int) -> None:
-    """Raises UserError if the topic, which has `count` partitions, does not have this partition."""
+    """Raises UserError if a topic with `count` partitions does not have this one."""
     if partition >= count:
-        given = "give 0" if count == 1 else f"write 0 to {count - 1}"
+        given = "give 0" if count == 1 else f"choose 0 to {count - 1}"
         raise UserError(
             f"--partition {partition}: {topic} has {show_count(count, 'partition')}; {given}"
         )

@@ -1,6 +1,6 @@
-"""The output of `lacuna consume`: a format with kcat's placeholders, or one JSON object per line.
+"""Output formats of `lacuna consume`: kcat's placeholders, or one JSON object per line.
 
-Both process a portion of records at a time and use Python's built-in loops where possible, to keep up with the client.
+To keep up with the client, both formats process a portion of records at a time and rely on Python's built-in loops.
 """
 
 import re
@@ -34,17 +34,14 @@ _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
 
 def unescape(text: str, what: str) -> bytes:
-    r"""Return the bytes of an option's text, with its escapes \n \t \r \0 \\ and \xHH.
-
-    `what` names the option in errors. Raises UserError.
-    """
+    r"""Convert the text of the option `what` to bytes, with the escapes \n \t \r \0 \\ and \xHH. Raises UserError."""
     return b"".join(part for part, _ in _parts(text.replace("%", "%%"), what))
 
 
 def parse_format(text: str, null: bytes = b"") -> Render:
-    """Return the function that formats records as a kcat format describes, with `null` for null keys and values.
+    """Return a function that renders records in a kcat format, with `null` for null keys and values.
 
-    Raises UserError for placeholders and escapes that are not supported.
+    Raises UserError for an unsupported placeholder or escape.
     """
     template = b""
     columns: list[_Column] = []
@@ -65,7 +62,7 @@ def parse_format(text: str, null: bytes = b"") -> Render:
 
 
 def render_json(portion: Sequence[Message]) -> bytes:
-    """Return one JSON object per line. Bytes that are not UTF-8 become an object {"base64": TEXT}."""
+    """Render one JSON object per line. Bytes that are not UTF-8 become an object {"base64": TEXT}."""
     return "".join(map(_json_line, portion)).encode()
 
 
@@ -96,14 +93,14 @@ def _json_text(value: bytes | None) -> str:
 
 
 def _parts(text: str, what: str) -> Iterator[tuple[bytes, str]]:
-    """Yield the parts of a format in order, each a pair: a literal and "", or "" and the letter of a placeholder."""
+    """Split a format into pairs: a literal and "", or "" and a placeholder's letter."""
     for code, escape, placeholder, plain in map(re.Match.groups, _PART.finditer(text)):
         if code is not None:
             yield bytes([int(code, 16)]), ""
         elif escape is not None:
             if escape not in _ESCAPES:
                 raise UserError(
-                    f"{what} {text}: \\{escape} is not an escape; write \\n \\t \\r \\0 \\xHH, or \\\\ for a backslash"
+                    f"{what} {text}: \\{escape} is not an escape; use \\n \\t \\r \\0 \\xHH, or \\\\ for a backslash"
                 )
             yield _ESCAPES[escape], ""
         elif placeholder == "%":
@@ -150,7 +147,7 @@ def _topics(portion: Sequence[Message]) -> Iterable[bytes]:
 
 
 def _headers(portion: Sequence[Any]) -> Iterable[bytes]:
-    """Return headers in kcat's form: NAME=VALUE,NAME=VALUE, with NULL for a value that is null."""
+    """Render headers as kcat does: NAME=VALUE,NAME=VALUE, with NULL for a null value."""
     return [
         b",".join(
             name.encode() + b"=" + (b"NULL" if value is None else _encoded(value) or b"")
@@ -165,7 +162,7 @@ def _packed_sizes(portion: Sequence[Message]) -> Iterable[bytes]:
 
 
 def _always(column: _Column) -> Callable[[bytes], _Column]:
-    """Return a column whose text does not depend on how null is shown."""
+    """Return a function that ignores the text for null, which `column` does not need."""
     return lambda _: column
 
 

@@ -1,4 +1,4 @@
-"""The records that `lacuna produce` reads: lines, JSON lines, or whole files."""
+"""The input of `lacuna produce`: lines, JSON lines, or whole files."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ _STANDARD_INPUT: Final = "-"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record to write. Without a partition, its key chooses one. `timestamp` is in milliseconds since 1970."""
+    """A record to write. Without a partition, the key decides. `timestamp` is in milliseconds since 1970."""
 
     key: bytes | None = None
     value: bytes | None = None
@@ -30,7 +30,7 @@ class Record:
     timestamp: int | None = None
 
     def arguments(self, headers: Sequence[Header]) -> dict[str, Any]:
-        """Return the arguments for confluent-kafka's `produce`, with additional headers."""
+        """Return the arguments for confluent-kafka's `produce`, with `headers` added."""
         given: dict[str, Any] = {
             "key": self.key,
             "value": self.value,
@@ -44,7 +44,7 @@ class Record:
 
 
 def lines_of(files: Sequence[Path]) -> Iterator[bytes]:
-    """Yield the lines of files, or of standard input if no files are given, without line ends. Raises UserError."""
+    """Yield the lines of files, or of standard input if there are none, without their line ends. Raises UserError."""
     for file in files or (Path(_STANDARD_INPUT),):
         with _opened(file) as stream:
             for line in stream:
@@ -52,7 +52,7 @@ def lines_of(files: Sequence[Path]) -> Iterator[bytes]:
 
 
 def whole_files(files: Sequence[Path]) -> Iterator[Record]:
-    """Yield a record for each file, whose value is the content of the file. Raises UserError."""
+    """Yield a record for each file, with the file's content as the value. Raises UserError."""
     for file in files:
         with _opened(file) as stream:
             yield Record(value=stream.read())
@@ -61,7 +61,7 @@ def whole_files(files: Sequence[Path]) -> Iterator[Record]:
 def plain_records(
     lines: Iterator[bytes], separator: bytes | None, *, null: bool
 ) -> Iterator[Record]:
-    """Yield a record for each line. The key precedes the separator, if given. With `null`, empty values become null."""
+    """Yield a record for each line, with the key before the separator, if any. With `null`, empty values are null."""
     for line in lines:
         key: bytes | None = None
         value: bytes | None = line
@@ -73,7 +73,7 @@ def plain_records(
 
 
 def json_records(lines: Iterator[bytes]) -> Iterator[Record]:
-    """Yield a record for each line, a JSON object in the form that `consume --json` prints. Empty lines are skipped.
+    """Yield a record for each line, a JSON object as `consume --json` prints it. Skips empty lines.
 
     Raises UserError with the number of the invalid line.
     """
@@ -88,9 +88,11 @@ def json_records(lines: Iterator[bytes]) -> Iterator[Record]:
 
 def _record(fields: Any) -> Record:
     if not isinstance(fields, dict):
-        raise TypeError('it is not a JSON object: write {"key": "k", "value": "v"}')
+        raise TypeError('it is not a JSON object: use {"key": "k", "value": "v"}')
     if unknown := fields.keys() - _FIELDS:
-        raise ValueError(f"{min(unknown)} is not a field: write {', '.join(sorted(_FIELDS))}")
+        raise ValueError(
+            f"{min(unknown)} is not a field: choose one of {', '.join(sorted(_FIELDS))}"
+        )
     return Record(
         key=_bytes(fields.get("key")),
         value=_bytes(fields.get("value")),
@@ -110,16 +112,16 @@ def _number(fields: Mapping[str, Any], name: str) -> int | None:
 
 
 def _headers(given: Any) -> list[Header]:
-    """Return headers, given as an object or as `consume --json` prints them: a list of objects."""
+    """Parse headers: an object or, as `consume --json` prints them, a list of objects."""
     if isinstance(given, dict):
         return [(name, _bytes(value)) for name, value in given.items()]
     if not all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in given):
-        raise ValueError('headers are an object, or a list of {"name": TEXT, "value": TEXT}')
+        raise ValueError('headers must be an object, or a list of {"name": TEXT, "value": TEXT}')
     return [(each["name"], _bytes(each.get("value"))) for each in given]
 
 
 def _bytes(value: Any) -> bytes | None:
-    """Return the bytes of a key or value: text, {"base64": TEXT}, or any other JSON, which is written as JSON."""
+    """Parse a key or value: text, {"base64": TEXT}, or any other JSON, which is kept as JSON."""
     if value is None:
         return None
     if isinstance(value, str):

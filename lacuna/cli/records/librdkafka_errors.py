@@ -1,4 +1,4 @@
-"""Explains librdkafka errors to the user of a command, with the remedy."""
+"""Explains librdkafka's errors and their remedies."""
 
 from typing import Final
 
@@ -15,16 +15,15 @@ _HINTS: Final = {
     KafkaError.INVALID_MSG: _DAMAGED,
     KafkaError._BAD_MSG: _DAMAGED,
     KafkaError._BAD_COMPRESSION: _DAMAGED,
-    KafkaError._TIMED_OUT: "no agent answered in time: check that the cluster runs",
-    KafkaError._MSG_TIMED_OUT: "no agent accepted the record in time: check that the cluster runs",
-    KafkaError._TRANSPORT: "the connection to the agent broke: check that the cluster runs",
-    KafkaError._ALL_BROKERS_DOWN: "no agent answers: check that the cluster runs",
+    KafkaError._TIMED_OUT: "no agent answered in time: check that the cluster is running",
+    KafkaError._MSG_TIMED_OUT: "no agent accepted the record in time: check that the cluster is running",
+    KafkaError._TRANSPORT: "the connection to the agent broke: check that the cluster is running",
+    KafkaError._ALL_BROKERS_DOWN: "no agent answers: check that the cluster is running",
     KafkaError._FENCED: "a newer producer uses this transactional id; choose another one",
 }
 
 
 def explain_error(error: KafkaError) -> str:
-    """Return one line that describes an error and the remedy."""
     code = error.code()
     if hint := _HINTS.get(code):
         return hint

@@ -1,4 +1,4 @@
-"""The points at which reading begins and ends, as written in options."""
+"""Parses the points at which reading begins and ends."""
 
 import re
 from typing import Final
@@ -12,7 +12,7 @@ _AGO: Final = re.compile(r"[0-9.]+ ?[a-z]+", re.ASCII)
 
 
 def parse_from(text: str, now_ms: int, what: str = "--from") -> Point:
-    """Parses earliest, end, end-N, an offset or a time. `what` is the option that errors name. Raises UserError."""
+    """Parses earliest, end, end-N, an offset or a time. `what` is the option's name for errors. Raises UserError."""
     return _parse(text, what, "earliest, end, end-100", now_ms)
 
 
@@ -22,12 +22,12 @@ def parse_until(text: str, now_ms: int) -> Point:
         return Point(Kind.NEVER)
     point = _parse(text, "--until", "end, never", now_ms)
     if point.kind is Kind.EARLIEST:
-        raise UserError("--until earliest is where the log begins: write a later place")
+        raise UserError("--until earliest is where the log begins: choose a later point")
     return point
 
 
 def parse_at(text: str, now_ms: int) -> int:
-    """Parses the past time at which reading ends into milliseconds since 1970. Raises UserError."""
+    """Parses the past time at which reading ends. Returns milliseconds since 1970. Raises UserError."""
     try:
         return past_time_of(text, now_ms)
     except ValueError as error:
@@ -40,8 +40,8 @@ def _parse(text: str, what: str, words: str, now_ms: int) -> Point:
         if _AGO.fullmatch(text):
             parse_duration(text, what)  # its error has the reason
         raise UserError(
-            f"{what} {text}: write {words}, an offset, a time such as 2026-11-26T13:00, or 10m for ten minutes ago"
+            f"{what} {text}: use {words}, an offset, a time such as 2026-11-26T13:00, or 10m for ten minutes ago"
         )
     if point.kind is Kind.TIME and point.value > now_ms:
-        raise UserError(f"{what} {text}: this time is in the future: write a time that has passed")
+        raise UserError(f"{what} {text}: this time is in the future: specify a time in the past")
     return point

@@ -1,4 +1,4 @@
-"""Reads records: partitions from one point to another, or topics as a member of a group that commits."""
+"""Reads records, either from one point of a partition to another, or as a member of a group."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -34,9 +34,9 @@ _CONFIG: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How records are read: from which agents, which records are kept, and how many.
+    """The agents to read from, and the filters and limits to apply.
 
-    `tell` receives a line when no agent answers; `pass_over` receives the number of offsets that were read or skipped.
+    `tell` receives a line when no agent answers; `pass_over` receives the number of offsets read or skipped.
     """
 
     bootstrap: Agents
@@ -62,7 +62,7 @@ class Reading:
 def read(reading: Reading, wanted: Sequence[OffsetRange]) -> Iterator[list[Message]]:
     """Yields portions of records until each partition has reached its stop, or enough records have been read.
 
-    A portion is empty while there is nothing to read. Raises UserError.
+    While there is nothing to read, portions are empty. Raises UserError.
     """
     left = {
         (each.topic, each.partition): each
@@ -112,10 +112,10 @@ def read(reading: Reading, wanted: Sequence[OffsetRange]) -> Iterator[list[Messa
 def read_as_member(
     reading: Reading, group: str, topics: Sequence[str], reset: str
 ) -> Iterator[list[Message]]:
-    """Yields portions of records as a member of a group, which continues where it has committed.
+    """Yields portions of records as a group member, starting at the group's committed offsets.
 
-    A group without commits begins at `reset`: earliest or latest. A portion is committed when the next one is
-    requested, because its records have been printed by then. Raises UserError.
+    A group without committed offsets starts at `reset`: earliest or latest. Requesting the next portion commits the
+    previous one, which has been printed by then. Raises UserError.
     """
     remaining = NEVER if reading.most is None else reading.most
     consumer = reading.consumer(**{"group.id": group, "auto.offset.reset": reset})
@@ -142,7 +142,7 @@ def read_as_member(
 
 
 def _commit(consumer: Consumer, group: str, records: Sequence[Any]) -> None:
-    """Commits the offsets that follow the given records. Raises UserError."""
+    """Commit the offsets after these records. Raises UserError."""
     after = {_place(each): each.offset() + 1 for each in records}
     try:
         consumer.commit(
@@ -158,9 +158,9 @@ def _place(record: Any) -> tuple[str, int]:
 
 
 def _next_portion(consumer: Any) -> list[Any]:
-    """Return the records that have arrived. If there are none, wait a moment for the first one and return it alone.
+    """Return the records that have arrived or, if there are none, wait a moment for a single one.
 
-    `consume` with a timeout would wait for a whole portion, and hold back the records that have arrived.
+    `consume` with a timeout would hold records back until the portion is full.
     """
     portion: list[Any] = consumer.consume(_PORTION, 0)
     if not portion and (message := consumer.poll(_WAIT_SECONDS)) is not None:
@@ -169,10 +169,7 @@ def _next_portion(consumer: Any) -> list[Any]:
 
 
 def _ends(portion: Sequence[Any], group: str = "") -> Iterator[tuple[tuple[str, int], int]]:
-    """Yield each partition whose end was reached in a portion, and that end. Raises UserError for any other error.
-
-    Without a group, no group is joined.
-    """
+    """Yield each partition whose end the portion reached, and that end. Raises UserError for any other error."""
     for each in portion:
         error = each.error()
         # librdkafka looks for a coordinator even if no group is joined, so a missing right does no harm.
@@ -180,7 +177,7 @@ def _ends(portion: Sequence[Any], group: str = "") -> Iterator[tuple[tuple[str, 
             continue
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise UserError(
-                f"topic {each.topic()} was deleted; `lacuna topics list` shows the existing topics"
+                f"topic {each.topic()} was deleted; `lacuna topics list` lists the topics"
             )
         if error.code() != KafkaError._PARTITION_EOF:
             where = (

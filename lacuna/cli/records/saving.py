@@ -1,4 +1,4 @@
-"""Writes the records of a topic to a file, for `lacuna consume --output`."""
+"""Saves a topic's records to a file, for `lacuna consume --output`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -17,15 +17,13 @@ FORMATS: Final = ("parquet", "arrow", "csv")
 
 
 class Writer(Protocol):
-    """Writes a file, batch by batch."""
-
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Writes the rows of a batch."""
         ...
 
 
 def point_of(point: Point) -> Any:
-    """The point in the form that `lacuna.read` accepts; None for the beginning or the present end."""
+    """Convert a point for `lacuna.read`; None for the beginning or the present end."""
     match point.kind:
         case Kind.OFFSET:
             return point.value
@@ -45,10 +43,10 @@ def save(
     *,
     written: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Writes at most `most` records in one of the FORMATS, and returns their number.
+    """Writes at most `most` records in one of the FORMATS. Returns how many there were.
 
-    `written` receives the number of records in each batch. The file appears when it is complete, and then replaces any
-    older file. Raises UserError, OSError and the reader's errors.
+    `written` receives the number of records in each batch. The file replaces an older one only when it is complete.
+    Raises UserError, OSError and the reader's errors.
     """
     staged = path.with_name(f".{path.name}.part")
     count = 0
@@ -76,7 +74,7 @@ def _writer(kind: str, path: Path, schema: pa.Schema) -> AbstractContextManager[
 
 
 def _first(reader: pa.RecordBatchReader, most: int | None) -> Iterator[pa.RecordBatch]:
-    """The batches of a reader, cut after `most` rows."""
+    """Yield the batches, up to `most` rows in total if that is given."""
     for batch in reader:
         if most is None:
             yield batch
@@ -93,7 +91,7 @@ def _text_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _as_text(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch in a form that CSV can hold. Raises UserError if a key or a value is not text."""
+    """Convert a batch for CSV. Raises UserError if a key or a value is not text."""
     try:
         return pa.RecordBatch.from_arrays(
             [
@@ -106,5 +104,5 @@ def _as_text(batch: pa.RecordBatch) -> pa.RecordBatch:
         offsets = batch["offset"]
         raise UserError(
             f"CSV holds only text, but a key or value between the offsets {offsets[0]} and {offsets[-1]} of partition "
-            f"{batch['partition'][0]} is not UTF-8: write --output parquet or --output arrow"
+            f"{batch['partition'][0]} is not UTF-8: use --output parquet or --output arrow"
         ) from error

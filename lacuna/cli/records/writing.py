@@ -1,4 +1,4 @@
-"""Writes records to one topic, with or without transactions, and counts the records that arrived."""
+"""Writes records to a topic, with or without transactions, and counts those that have arrived."""
 
 import logging
 import signal
@@ -43,26 +43,25 @@ _SILENT.propagate = False
 _HINTS: Final = {
     KafkaError.INVALID_RECORD: "the topic is compacted, so each record needs a key: add --key-separator",
     KafkaError.MSG_SIZE_TOO_LARGE: "it is larger than the topic's max.message.bytes; `lacuna topics alter` raises it",
-    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; `lacuna topics list` shows the existing topics",
-    KafkaError._UNKNOWN_PARTITION: "the topic does not have this partition; `lacuna topics describe` shows those it "
-    "has",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; `lacuna topics list` lists the topics",
+    KafkaError._UNKNOWN_PARTITION: "the topic does not have this partition; `lacuna topics describe` lists its "
+    "partitions",
     KafkaError._FENCED: "a newer producer uses this --transactional-id; choose another one",
-    KafkaError._MSG_TIMED_OUT: f"no agent accepted it within {_ANSWER_SECONDS:.0f} s: check that the cluster runs",
-    KafkaError._TIMED_OUT: f"no agent answered within {_ANSWER_SECONDS:.0f} s: check that the cluster runs",
+    KafkaError._MSG_TIMED_OUT: f"no agent accepted it within {_ANSWER_SECONDS:.0f} s: check that the cluster "
+    "is running",
+    KafkaError._TIMED_OUT: f"no agent answered within {_ANSWER_SECONDS:.0f} s: check that the cluster is running",
 }
 
 
 @dataclass(slots=True)
 class Written:
-    """The records that arrived in one partition."""
-
     records: int
     first: int
     last: int
 
 
 async def find_limit(bootstrap: Agents, topic: str, partition: int | None) -> int:
-    """Return the topic's max.message.bytes. If the cluster creates topics automatically, creates a missing one.
+    """Return the topic's max.message.bytes. A missing topic is created if the cluster creates topics automatically.
 
     Raises UserError if the topic or its partition does not exist.
     """
@@ -77,11 +76,11 @@ async def find_limit(bootstrap: Agents, topic: str, partition: int | None) -> in
 
 
 class Writer:
-    """Writes records to one topic, as a context manager. An error in its body aborts the open transaction.
+    """Writes records to a topic, as a context manager. An error in the block aborts the open transaction.
 
     `limit` is the topic's max.message.bytes, which also limits batches of small records. With a `transactional_id`,
-    every `most` records form a transaction; if `most` is None, all records form one. Each transaction is committed, or
-    aborted if `aborts`. Every method raises UserError.
+    each transaction contains `most` records, or all of them if `most` is None, and is committed, or aborted if
+    `aborts`. Every method raises UserError.
     """
 
     def __init__(
@@ -135,7 +134,7 @@ class Writer:
         return sum(each.records for each in self.written.values())
 
     def write(self, record: Record) -> None:
-        """Writes a record without waiting for its arrival. Raises UserError if it or an earlier record was rejected."""
+        """Sends a record without waiting for it to arrive. Raises UserError if any record has been rejected."""
         if self._failure is not None:
             self._fail()
         if self._id is not None and not self._in_transaction:
@@ -158,7 +157,7 @@ class Writer:
             self.finish()
 
     def finish(self) -> None:
-        """Waits until all records have arrived, and ends the open transaction."""
+        """Waits for all records to arrive, and ends the open transaction."""
         while self._failure is None and self._producer.flush(_WAIT_SECONDS):
             continue
         if self._failure is not None:
@@ -176,7 +175,7 @@ class Writer:
     def abandon(self) -> int:
         """Stops writing at once.
 
-        Aborts the open transaction and returns the number of its records. Without a transaction, waits a moment for
+        Aborts the open transaction, and returns the number of its records. Without a transaction, waits a moment for
         records to arrive.
         """
         aborted, self._in_transaction = self._in_transaction, 0
@@ -209,7 +208,7 @@ class Writer:
         raise UserError(f"line {number}: {_explained(error)} ({after})")
 
     def _call(self, function: Any, *arguments: Any) -> None:
-        """Calls a function that raises exceptions for errors. Retries once after an error that may be temporary."""
+        """Call a function that raises KafkaException, and retry once if the error may be temporary."""
         try:
             try:
                 function(*arguments)
@@ -228,7 +227,7 @@ class Writer:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Delays Ctrl-C until the end of the block, so that it cannot arrive between a commit and our record of it."""
+    """Delay Ctrl-C until the end of the block, so that it cannot come between a commit and our note of it."""
     heard: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
     try:

@@ -1,4 +1,4 @@
-"""The requests about users and ACLs."""
+"""Requests about users and ACLs."""
 
 from typing import Final
 

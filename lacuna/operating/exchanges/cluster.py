@@ -1,4 +1,4 @@
-"""The requests about agents."""
+"""Requests about agents."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The requests about groups and their offsets."""
+"""Requests about groups and their offsets."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The requests about quotas."""
+"""Requests about quotas."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The requests about topics, their configs and their records."""
+"""Requests about topics, their configs and their records."""
 
 from typing import Final
 

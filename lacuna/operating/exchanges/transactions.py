@@ -1,4 +1,4 @@
-"""The requests about transactions."""
+"""Requests about transactions."""
 
 from typing import Final
 

@@ -264,16 +264,20 @@ def test_a_group_with_members_is_left_alone(browser: Browser, cluster: Cluster) 
 @pytest.mark.parametrize(
     ("path", "fields", "reason"),
     [
-        ("/edit/topic", {"name": "orders", "partitions": "1"}, "a topic with this name exists"),
+        (
+            "/edit/topic",
+            {"name": "orders", "partitions": "1"},
+            "a topic with this name already exists",
+        ),
         ("/edit/topic", {"name": "a b", "partitions": "1"}, "topic a b: "),
-        ("/edit/topic", {"name": "x", "partitions": "many"}, "write a whole number"),
+        ("/edit/topic", {"name": "x", "partitions": "many"}, "enter a whole number"),
         ("/edit/topic", {"name": "x", "partitions": "1", "configs": "colour=red"}, "Unknown topic"),
-        ("/edit/topic", {"name": "x", "partitions": "1", "configs": "colour"}, "write NAME=VALUE"),
+        ("/edit/topic", {"name": "x", "partitions": "1", "configs": "colour"}, "enter NAME=VALUE"),
         ("/edit/topics/orders/configs", {"configs": ""}, "Nothing would change"),
         ("/edit/topics/orders/configs", {"configs": "retention.ms=x"}, "Invalid value x"),
         ("/edit/topics/orders/partitions", {"count": "1"}, "partitions of orders: "),
-        ("/edit/topics/orders/delete", {"name": "order"}, "write orders"),
-        ("/edit/topics/orders/record", {"headers": "none"}, "write NAME: VALUE"),
+        ("/edit/topics/orders/delete", {"name": "order"}, "enter orders"),
+        ("/edit/topics/orders/record", {"headers": "none"}, "enter NAME: VALUE"),
         ("/edit/topics/orders/record", {"partition": "9"}, "does not exist"),
     ],
 )

@@ -263,7 +263,7 @@ def test_names_and_ids_are_found(browser: Browser, filled: Cluster) -> None:
     assert "done transactional id" in plain(browser.get(f"/search?q={producer_id}").text)
     assert "rdkafka client id confluent-kafka-python" in plain(browser.get("/search?q=rdk").text)
     assert "No topic, group or id contains" in browser.get("/search?q=xyzzy").text
-    assert "Write a part of the name" in browser.get("/search").text
+    assert "Enter part of the name" in browser.get("/search").text
     text = browser.get(f"/search?q={quote('<script>')}").text
     assert "transactional id" in text
     assert "<script>alert" not in text
@@ -284,12 +284,12 @@ async def test_the_lines_of_the_last_hour() -> None:
     lines = {each.name: each for each in history.lines()}
     written = lines["Offsets written a second"]
     assert (written.newest, written.largest, written.path) == ("0", "10", "M48 0.0 M1000 100.0")
-    requests = lines["Requests of clients a second"]
+    requests = lines["Client requests per second"]
     assert (requests.newest, requests.largest, requests.path) == ("10", "10", "M48 80.0 M1000 0.0")
-    lag_line = lines["Offsets that groups have not read"]
+    lag_line = lines["Offsets not yet read by groups"]
     assert lag_line.path == "M0 44.4 L48 100.0 M952 0.0 L1000 66.7"
-    assert lines["Requests to the store a second"].newest == "0.50"
-    assert lines["Dollars an hour for the store"].newest == "60"
+    assert lines["Store requests per second"].newest == "0.50"
+    assert lines["Store cost, dollars per hour"].newest == "60"
     assert lines["Open transactions"].largest == "1"
 
 

@@ -128,8 +128,8 @@ def test_a_run_and_its_reports(
     [
         (["--topic=none-such"], "no topic matches none-such"),
         (["--codec=brotli"], "choose one of none, gzip, snappy, lz4, zstd"),
-        (["--task-bytes=big"], "is not a size: write one such as"),
-        (["--interval=often"], "write a duration such as"),
+        (["--task-bytes=big"], "is not a size: use a value such as"),
+        (["--interval=often"], "use a duration such as"),
         (["--prices=/none-such"], "the prices in /none-such cannot be read"),
         (["--store=file:///none-such"], "there is no folder /none-such"),
         (["--master=nowhere"], "is not a Spark master"),

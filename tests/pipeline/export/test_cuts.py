@@ -194,7 +194,7 @@ def test_the_status_names_what_to_read(
     kind: str, lake: Lake, transfers: Transfers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = ("--to", str(tmp_path), "--format", kind)
-    with pytest.raises(UserError, match="name the topics to export"):
+    with pytest.raises(UserError, match="specify the topics to export"):
         _lacuna("export", *place)
     _lacuna("export", "--status", *place)
     assert "no cut is complete" in capsys.readouterr().out

@@ -106,7 +106,7 @@ def test_a_damaged_object_in_the_middle_of_a_job(lake: Lake, place: Any) -> None
 
 
 MISTAKES = [
-    ((), "the export has no destination: name a folder"),
+    ((), "the export has no destination: specify a folder"),
     (
         ("--to", "x", "--format", "orc"),
         "--format 'orc' is not known: choose one of parquet, iceberg",
@@ -123,7 +123,7 @@ MISTAKES = [
     (("--to", "x", "--value-schema", "none.json"), "none.json cannot be read"),
     (("--to", "x", "--catalog-uri", "http://h"), "apply only to Iceberg"),
     (("--to", "s3://b", "--format", "iceberg"), "specify one with --catalog-uri"),
-    (("--to", "x", "--format", "iceberg", "--catalog", "x"), "write --catalog NAME=VALUE"),
+    (("--to", "x", "--format", "iceberg", "--catalog", "x"), "use --catalog NAME=VALUE"),
     (("--to", "x", "--watch", "soon"), "--watch"),
     (("--to", "x", "--maintain"), "apply only to Iceberg"),
     (("--to", "x", "--expire-snapshots", "7d"), "apply only to Iceberg"),

@@ -165,7 +165,7 @@ def test_the_command_publishes_and_shows(
         [*run, "publish", "--keep", "soon", data], capture_output=True, text=True, check=False
     )
     assert wrong.returncode == 1
-    assert "write a duration such as 30s" in wrong.stderr
+    assert "use a duration such as 30s" in wrong.stderr
 
 
 @pytest.mark.slow
