@@ -50,8 +50,8 @@ class AgentSettings:
     max_connections: int = setting(
         "max.connections",
         LARGEST_INT,
-        "The maximum number of connections. The agent closes further connections immediately, and also those beyond "
-        "the limit on open files.",
+        "The maximum number of connections. The agent immediately closes connections beyond this number, or beyond "
+        "the process's limit on open files.",
         least=1,
         most=LARGEST_INT,
     )

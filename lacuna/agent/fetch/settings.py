@@ -12,7 +12,7 @@ class FetchSettings:
     cache_bytes: int = setting(
         "fetch.cache.bytes",
         128 * MEBIBYTE,
-        "Bytes of cached records, and of the columns that describe the records, per worker.",
+        "Size of each worker's cache of records and of the columns that describe them.",
         least=4096,
         option="--cache-bytes",
         panel="Speed",
@@ -20,8 +20,8 @@ class FetchSettings:
     answer_bytes: int = setting(
         "fetch.answer.bytes",
         96 * MEBIBYTE,
-        "Bytes of records outside the cache that answers hold until clients have read them, per worker. Answers "
-        "become smaller as the total approaches this bound.",
+        "The maximum number of bytes of uncached records in answers that clients have not read yet, per worker. "
+        "Answers become smaller as the total approaches this bound.",
         least=4096,
     )
     max_response_bytes: int = setting(
@@ -34,16 +34,15 @@ class FetchSettings:
     max_reads: int = setting(
         "fetch.max.reads",
         16,
-        "How many reads from the store run at the same time, per worker; fewer if the store prefers fewer.",
+        "The maximum number of concurrent reads from the store, per worker. The store may lower it.",
         least=1,
         most=1024,
     )
     read_ahead_bytes: int = setting(
         "fetch.read.ahead.bytes",
         16 * MEBIBYTE,
-        "How many bytes to read ahead of a fetch, for all of its partitions together, or twice as "
-        "many from a store that "
-        "charges for requests; 0: do not read ahead.",
+        "How many bytes to read ahead of a fetch, in all its partitions together. If the store charges for requests, "
+        "agents read twice as many. 0: do not read ahead.",
     )
     zone_reads: str = setting(
         "fetch.zone.reads",
@@ -56,9 +55,9 @@ class FetchSettings:
     max_sessions: int = setting(
         "max.incremental.fetch.session.cache.slots",
         1000,
-        "Incremental fetch sessions per worker. Beyond this bound, a new session replaces one that was unused for "
-        "two minutes, or an equally old one with fewer partitions; otherwise, the consumer fetches without a "
-        "session.",
+        "The maximum number of incremental fetch sessions per worker. Beyond this bound, a new session replaces one "
+        "that has been unused for two minutes, or an old one with fewer partitions; otherwise, the consumer fetches "
+        "without a session.",
         least=1,
         most=LARGEST_INT,
     )

@@ -61,13 +61,15 @@ class MergeSettings:
     max_bytes: int = setting(
         "merge.max.bytes",
         64 * MEBIBYTE,
-        "The approximate maximum number of live bytes that one merge reads and writes. It holds them in memory twice.",
+        "The approximate maximum number of live bytes that one merge reads and writes. The merge holds two copies of "
+        "them in memory.",
         least=1,
     )
     small_bytes: int = setting(
         "merge.small.bytes",
         256 << 10,
-        "Extents smaller than this may be merged. An extent that was already merged must be smaller than half of it.",
+        "Extents smaller than this may be merged; extents that are already the result of a merge, only if they are "
+        "smaller than half this size.",
     )
     min_extents: int = setting(
         "merge.min.extents",

@@ -28,8 +28,8 @@ class SecuritySettings(AuthorizerSettings):
     certificate: str = setting(
         "ssl.certificate.location",
         "",
-        "PEM file with the certificate of TLS listeners and the chain to its authority. Of several files, separated "
-        "by commas, the agent uses the one whose name the client requests (SNI), or the first.",
+        "PEM file with the certificate of TLS listeners and the chain to its authority. If you specify several files, "
+        "separated by commas, the agent uses the one for the name that the client requests (SNI), or the first.",
         option="--tls-cert",
         metavar="FILE",
         panel="Clients",
@@ -88,8 +88,8 @@ class SecuritySettings(AuthorizerSettings):
     users_file: str = setting(
         "sasl.users.file",
         "",
-        'TOML file of the first users, who exist before any client can add others, each as NAME = "file:PATH", a '
-        "reference to a password.",
+        "TOML file with the first users, which exist before any client can add others. Each line is NAME = "
+        '"file:PATH", or another reference to a password.',
         option="--users-file",
         metavar="FILE",
         panel="Clients",
@@ -126,7 +126,7 @@ class SecuritySettings(AuthorizerSettings):
     oauth_jwks: str = setting(
         "sasl.oauthbearer.jwks.endpoint.url",
         "",
-        "URL of the keys that verify OAUTHBEARER tokens, which is a JWK set at https:// or file://.",
+        "The https:// or file:// URL of the JWK set with the keys that verify OAUTHBEARER tokens.",
     )
     oauth_refresh_ms: int = setting(
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
@@ -151,7 +151,9 @@ class SecuritySettings(AuthorizerSettings):
         most=3600,
     )
     oauth_scope: str = setting(
-        "sasl.oauthbearer.scope.claim.name", "scope", "The claim that has the scopes of a token."
+        "sasl.oauthbearer.scope.claim.name",
+        "scope",
+        "The claim that contains the scopes of a token.",
     )
     oauth_scopes: str = setting(
         "sasl.oauthbearer.required.scopes",
@@ -161,7 +163,7 @@ class SecuritySettings(AuthorizerSettings):
     oauth_sub: str = setting(
         "sasl.oauthbearer.sub.claim.name",
         "sub",
-        "The claim that has the name of a token's principal.",
+        "The claim that contains the name of a token's principal.",
     )
     oauth_unsecured: bool = setting(
         "sasl.oauthbearer.unsecured",

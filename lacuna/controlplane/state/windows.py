@@ -21,15 +21,15 @@ class ProducerSettings:
     producer_windows_max: int = setting(
         "producer.windows.max",
         1_000_000,
-        "The maximum number of idempotence windows in all partitions together. Each producer has one in each partition "
-        "that it writes to. Beyond this bound, the windows that were unused for longest are dropped.",
+        "The maximum number of idempotence windows in all partitions together. Each producer has one in each "
+        "partition that it writes to. Beyond this bound, the windows unused for the longest time are dropped.",
         least=1,
     )
     partition_producer_windows_max: int = setting(
         "partition.producer.windows.max",
         100_000,
-        "The maximum number of idempotence windows in one partition. Beyond this bound, the windows that were unused "
-        "for longest are dropped.",
+        "The maximum number of idempotence windows in one partition. Beyond this bound, the windows unused for the "
+        "longest time are dropped.",
         least=1,
     )
 
