@@ -20,8 +20,12 @@ _CAPTURED: Final = json.loads(KAFKA.read_text(encoding="utf-8"))
 _SECTION: Final = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 #: An API that Kafka 4.4 serves and an agent does not → what to use instead, or why there is no need for it.
-_SHARE: Final = "what brokers tell one another of share groups: the control plane keeps it"
-_RAFT: Final = "changes of a Raft quorum: control planes share a journal and do not vote"
+_SHARE: Final = (
+    "brokers use these to store the state of share groups; in Lacuna, the control plane stores it"
+)
+_RAFT: Final = (
+    "these change a Raft quorum; Lacuna's control planes share a journal, and do not vote"
+)
 _INSTEAD: Final[Mapping[str, str]] = {
     "InitializeShareGroupState": _SHARE,
     "ReadShareGroupState": _SHARE,

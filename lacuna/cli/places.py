@@ -250,7 +250,7 @@ class ConsoleAddress(Checked):
     console: str = setting(
         "console.listen",
         DEFAULT_CONSOLE,
-        "Address of the web console, which also answers /metrics, /healthz and /readyz; off: no console.",
+        "Address of the web console, which also serves /metrics, /healthz and /readyz; off: no console.",
         option="--console",
         metavar="HOST:PORT",
         panel=_CONSOLE,

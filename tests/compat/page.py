@@ -26,7 +26,7 @@ _WHAT = {
     "read_committed; its position reaches the end offset, so lag is 0",
     "holes_inside": "starts in the middle of such partitions, including inside holes",
     "commit": "commits offsets, closes, and continues from them; lag is 0 after an aborted tail",
-    "group": "two members share a topic's partitions; one leaves, and the other gets all of them",
+    "group": "two members share a topic's partitions; one leaves, and the other receives all of them",
     "eos": "consumes, transforms and produces in transactions that include the offsets; one transaction is "
     "aborted and repeated",
     "legacy": "uses message sets (magic 0 and 1), as clients before 0.11 do",

@@ -296,6 +296,6 @@ API = Api(
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.LEADER_NOT_AVAILABLE,
     notes=f"calls the control plane first; v0: the bounds of extents, at most {MAX_OFFSETS} offsets a partition; "
-    "from v1 on also end offsets at past times ([ADR 42](adr/0042-time-travel-is-a-history-of-last-stable-offsets.md)) "
+    "from v1, also end offsets at past times ([ADR 42](adr/0042-time-travel-is-a-history-of-last-stable-offsets.md)) "
     "and lags ([ADR 41](adr/0041-lag-is-what-a-reader-will-get.md))",
 )

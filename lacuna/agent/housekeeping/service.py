@@ -48,7 +48,7 @@ class HousekeepingSettings:
     clean_interval_ms: int = setting(
         "clean.interval.ms",
         15_000,
-        "How often the agent looks for compacted topics to compact by key.",
+        "How often the agent looks for partitions to compact by key.",
         least=10,
     )
     merge: MergeSettings = field(default_factory=MergeSettings)

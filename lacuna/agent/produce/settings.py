@@ -13,7 +13,7 @@ class ProduceSettings:
     flush_interval_ms: int = setting(
         "produce.flush.interval.ms",
         -1,
-        "How long the first batch of a flush waits for others, whatever the PUTs cost. 0: until the flush in flight "
+        "How long the first batch of a flush waits for others, whatever the PUTs cost. 0: until the current flush "
         "ends. -1: as long as requests.budget requires.",
         least=-1,
         most=60_000,
@@ -23,9 +23,9 @@ class ProduceSettings:
     requests_budget: int = setting(
         "requests.budget",
         105,
-        "Dollars a month that the PUTs of flushes may cost, for the whole cluster. If the store charges for requests, "
-        "flushes wait as long as this budget requires. The default pays for a flush every 250 ms in each of two agent "
-        "processes. Full flushes do not wait.",
+        "The amount, in dollars a month, that the PUTs of flushes may cost in the whole cluster. If the store charges "
+        "for requests, flushes wait as long as this budget requires. The default pays for a flush every 250 ms in "
+        "each of two agent processes. Full flushes do not wait.",
         least=1,
         option="--requests-budget",
         panel="Speed",
@@ -39,11 +39,10 @@ class ProduceSettings:
     hot_bytes: int = setting(
         "produce.hot.bytes",
         -1,
-        "A flush of at most this many bytes becomes a hot segment: the journal keeps its bytes with its commit until "
-        "merging moves them to the bucket. 0: there are no hot segments. -1: 131072 if the store is a folder, "
-        "524288 if it is a bucket and the journal is in PostgreSQL or in the bucket, "
-        "and otherwise 0, since the newest records would only be as "
-        "durable as the disk of the journal.",
+        "A flush of at most this many bytes becomes a hot segment, which the journal keeps until merging moves it to "
+        "the bucket. 0: no hot segments. -1: 131072 if the store is a folder; 524288 if it is a bucket and the "
+        "journal is in PostgreSQL or in the bucket; otherwise 0, since the newest records would be only as durable as "
+        "the journal's disk.",
         least=-1,
         most=MOST_HOT_BYTES // 2,
     )
