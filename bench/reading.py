@@ -48,7 +48,9 @@ class Consumed:
     def check(self, expected: int) -> None:
         """Raises BenchError unless exactly `expected` records have been read."""
         if self.records != expected:
-            raise BenchError(f"expected {expected} records, but the consumer received {self.records}")
+            raise BenchError(
+                f"expected {expected} records, but the consumer received {self.records}"
+            )
 
 
 class _Statistics:
