@@ -92,7 +92,7 @@ def _ratio(rows: dict[str, Row], target: str, yardstick: str, figure: Figure) ->
 
 def ends_table(found: Sequence[End]) -> list[list[str]]:
     """The table of the limits of Lacuna: a heading, and a line per limit, whose first ENDS_WORDS columns are words."""
-    heading = ["work", "", "bounded by", "how that was measured"]
+    heading = ["work", "", "bounded by", "how the bound was measured"]
     lines = [[*heading, LACUNA, "limit", f"{LACUNA} / limit"]]
     for each in found:
         limit = each.limit
