@@ -128,7 +128,7 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
         if row.repeated or row.noisy:
             works.setdefault((row.target, row.repeated, row.noisy), []).append(row.work)
     for (target, repeated, noisy), names in works.items():
-        yield f"noise beside {target}: {repeated} runs repeated, {noisy} noisy runs kept: {'; '.join(names)}"
+        yield f"noise during runs of {target}: {repeated} repeated, {noisy} kept although noisy: {'; '.join(names)}"
 
 
 def verdict_line(verdict: Verdict) -> str:
