@@ -100,7 +100,7 @@ LOAD: Final[tuple[Column, ...]] = (
 PLANE: Final[tuple[Column, ...]] = (
     ("slices/s", lambda row: number(row["slices"])),
     ("cores", lambda row: number(row["cpu"])),
-    ("the event loop's part", lambda row: number(row["loop cpu"])),
+    ("of these, event loop", lambda row: number(row["loop cpu"])),
     ("full at GiB/s", lambda row: number(full_at(row))),
     ("snapshots, cores", lambda row: number(row["snapshot cpu"])),
     ("snapshots, MiB", lambda row: number(row["snapshot memory"] / MEBIBYTE)),
@@ -123,7 +123,7 @@ LIFTED: Final[tuple[Column, ...]] = (
     ("slices/s", lambda row: number(row["slices"])),
     ("cores of one control plane", lambda row: number(row["cpu"])),
     ("control planes", lambda row: str(clusters_of(row))),
-    ("all are full at GiB/s", lambda row: number(full_at(row) * clusters_of(row))),
+    ("all full at GiB/s", lambda row: number(full_at(row) * clusters_of(row))),
     ("memory of one, MiB", lambda row: number(row["memory"] / MEBIBYTE)),
     ("PUTs/s in all", lambda row: number(puts(row) * clusters_of(row))),
     ("GETs/s in all", lambda row: number(gets(row) * clusters_of(row))),
@@ -139,7 +139,7 @@ def clusters_of(row: Row) -> int:
 def name_of(row: Row) -> str:
     """Describes what distinguishes a row."""
     load = load_of(row)
-    placed = {1: "each partition on one agent", 3: "one agent a zone, 3 zones"}.get(
+    placed = {1: "each partition on one agent", 3: "one agent per zone, 3 zones"}.get(
         load.zones, f"every partition on every agent ({load.zones})"
     )
     fleet = ""
@@ -168,7 +168,7 @@ def page_part(results: Row) -> str:
         f"minutes was {number(results['load average'])} at the end."
     )
     about = [measured, *_in_short(results), _the_fleet(), _model()]
-    names = [("what", name_of)]
+    names = [("placement", name_of)]
     return "\n\n".join(
         (
             "\n".join(f"- {each}" for each in about),
@@ -203,20 +203,21 @@ def _the_fleet() -> str:
     an_agent = load.gibibytes * GIBIBYTE / load.agents
     filled_ms = 1000 * ProduceSettings().flush_bytes / an_agent
     return (
-        f"Unless a table says otherwise, the fleet receives {load.gibibytes:g} GiB/s at {load.agents} agents in "
-        f"{load.zones} zones, and {CONSUMER_GROUPS} consumer groups read everything. Each {GROUP} partitions have a "
-        f"transactional producer in each zone, with batches of at most {BATCH_BYTES >> 10} KiB. A transaction lasts "
-        f"{TRANSACTION_MS / 1000:g} s and aborts with a probability of {ABORTED_SHARE:g}. An agent receives "
-        f"{number(an_agent / MEBIBYTE)} MiB/s, which fill the default of `produce.flush.bytes` after "
-        f"{number(filled_ms)} ms. The rows with longer intervals are for a higher setting."
+        f"Unless a table says otherwise, the fleet receives {load.gibibytes:g} GiB/s through {load.agents} agents in "
+        f"{load.zones} zones, and {CONSUMER_GROUPS} consumer groups read everything. For every {GROUP} partitions, "
+        f"there is a transactional producer in each zone, with batches of up to {BATCH_BYTES >> 10} KiB. A transaction "
+        f"lasts {TRANSACTION_MS / 1000:g} s and aborts with a probability of {ABORTED_SHARE:g}. An agent receives "
+        f"{number(an_agent / MEBIBYTE)} MiB/s, which reach the default of `produce.flush.bytes` after "
+        f"{number(filled_ms)} ms. Rows with longer intervals assume a higher setting."
     )
 
 
 def _model() -> str:
     return (
-        f"In the model of a merge, a GET takes {GET_MS} ms with {READS_AT_ONCE} at once, a PUT takes {PUT_MS} "
-        f"ms, and bytes are read and written at {BYTES_A_MS / 1000:g} MB/s. Each agent runs one merge at a time. "
-        f"Compaction covers all partitions once in {COMPACTION_MS // 60_000} minutes, with {TASKS} such tasks."
+        f"The model of a merge assumes that a GET takes {GET_MS} ms with {READS_AT_ONCE} at once, that a PUT takes "
+        f"{PUT_MS} ms, and that bytes are read and written at {BYTES_A_MS / 1000:g} MB/s. Each agent runs one merge at "
+        f"a time. Compaction covers all partitions once every {COMPACTION_MS // 60_000} minutes, with {TASKS} tasks of "
+        "the same speed."
     )
 
 
@@ -225,7 +226,7 @@ def _limits(fleet: Sequence[Row]) -> str:
     return (
         f"One control plane is full at {number(full_at(least))} GiB/s with {_of(least)}, and at "
         f"{number(full_at(most))} GiB/s with {_of(most)}, if agents and partitions grow with the load. The number of "
-        "slices matters more than bytes."
+        "slices matters more than the number of bytes."
     )
 
 
@@ -238,11 +239,11 @@ def _lifts(rows: Sequence[Row]) -> str:
     return (
         f"Placement raises this limit. With {load_of(rows[0]).partitions:,} partitions and flushes of 1,000 ms, a "
         f"control plane is full at {at[20, 1000]} GiB/s if every agent receives data of every partition, at "
-        f"{at[3, 1000]} with one agent a zone in 3 zones, as agents place partitions, and at {at[1, 1000]} with one "
-        f"agent for each partition. With flushes of 250 ms, the last two are {at[3, 250]} and {at[1, 250]}. "
-        f"{clusters_of(part)} clusters behind one bucket, each with its part of the agents and partitions, are full at "
-        f"{number(full_at(part) * clusters_of(part))} together with flushes of 250 ms. A topic is then in one cluster, "
-        "and its clients must know which one."
+        f"{at[3, 1000]} with one agent per partition in each of 3 zones (the actual placement), and at {at[1, 1000]} "
+        f"with one agent per partition. With flushes of 250 ms, the latter two are {at[3, 250]} and {at[1, 250]}. With "
+        f"flushes of 250 ms, {clusters_of(part)} clusters that share a bucket, each with a part of the agents and "
+        f"partitions, are full at {number(full_at(part) * clusters_of(part))} in total. Each topic is then in one "
+        "cluster, and its clients must know which one."
     )
 
 
@@ -251,8 +252,8 @@ def _costs(fleet: Sequence[Row]) -> str:
     return (
         f"Requests cost ${number(dollars(least))} a month with {_of(least)}, and ${number(dollars(most))} with "
         f"{_of(most)} ({load_prices().source}). AutoMQ claims ${number(AUTOMQ_MONTH)} a month at 1 GiB/s; Inkless "
-        f"published ${number(12 * INKLESS_MONTH)} a year with 3 out, which is ${number(INKLESS_MONTH)} a month. The "
-        "figures for Lacuna are for requests alone, without machines, storage and traffic."
+        f"published ${number(12 * INKLESS_MONTH)} a year with 3 GiB/s out, which is ${number(INKLESS_MONTH)} a month. "
+        "The figures for Lacuna cover only requests, without machines, storage and traffic."
     )
 
 
@@ -261,7 +262,7 @@ def _behind(fleet: Sequence[Row]) -> list[str]:
     if not late:
         return []
     text = (
-        f"**Merging falls behind** with {'; '.join(map(_of, late))}. There, less than {100 * MUCH:g} % of the "
+        f"**Merging falls behind** with {'; '.join(map(_of, late))}. In these runs, less than {100 * MUCH:g} % of the "
         "new extents are rewritten, so the extents and memory of such a fleet would grow."
     )
     return [text]
@@ -272,9 +273,9 @@ def _retention(row: Row) -> str:
     merged = row["merging, size"] / row["merging, extents_after"]
     a_day = DAY_SECONDS * GIBIBYTE * (1 - ABORTED_SHARE)
     return (
-        f"A day of retention is {number(a_day / GIBIBYTE)} GiB of committed records, which cost "
+        f"A day of retention amounts to {number(a_day / GIBIBYTE)} GiB of committed records, which cost "
         f"${number(load_prices().of_a_month(int(a_day)))} a month to store. By calculation, with {number(an_extent)} "
-        f"bytes an extent and {number(merged / 1024)} KiB a merged extent ({_of(row)}), its metadata takes "
+        f"bytes per extent and {number(merged / 1024)} KiB per merged extent ({_of(row)}), the metadata takes "
         f"{number(a_day / merged * an_extent / GIBIBYTE)} GiB of the control plane's memory."
     )
 

@@ -89,7 +89,7 @@ def _client(work: str, figure: Figure) -> Limit:
         ]
         return max(rates, default=None)
 
-    how = "its CPU time with the server that let it use the least"
+    how = "its CPU time with the least demanding server"
     return Limit(work, figure, "the client's busiest thread", how, value)
 
 
@@ -108,7 +108,7 @@ def _clean(share: int, codec: str) -> Limit:
     return Limit(
         aborted(share, codec),
         KILO_RECORDS,
-        "reading the committed records",
+        "the read without aborted records",
         f"{clean}, on {LACUNA}",
         lambda results: results.median(clean, LACUNA, KILO_RECORDS),
     )
@@ -132,7 +132,7 @@ def _disk(codec: str) -> Limit:
         size = _bytes_of_a_record(results, codec)
         return speed * RECORD_BYTES / size if speed and size else None
 
-    how = "as many bytes in a row and one fsync, before the run"
+    how = "a sequential write of as many bytes with one fsync, before the run"
     return Limit(throughput.work_of(throughput.PRODUCE, codec), THROUGHPUT, "the disk", how, value)
 
 
@@ -166,8 +166,8 @@ def _transactions() -> Iterator[Limit]:
             return None
         return 1 / (1 / rate + SYNCS_OF_A_TRANSACTION * sync_ms / 1000)
 
-    name = f"the client, and {SYNCS_OF_A_TRANSACTION} syncs in a row"
-    how = f"the same on `{BARE}`, and {SYNCS_OF_A_TRANSACTION} × fdatasync before the run"
+    name = f"the client, plus {SYNCS_OF_A_TRANSACTION} consecutive syncs"
+    how = f"the same on `{BARE}`, plus {SYNCS_OF_A_TRANSACTION} × fdatasync before the run"
     yield Limit(one, TRANSACTIONS, name, how, value)
     yield _bare(many, TRANSACTIONS)
 
@@ -193,8 +193,8 @@ def _latency() -> Iterator[Limit]:
         bare_ms, sync_ms = results.median(END_TO_END, BARE, P50), _speed(results, machine.SYNC)
         return bare_ms + SYNCS_OF_A_RECORD * sync_ms if bare_ms and sync_ms else None
 
-    name = f"the clients, and {SYNCS_OF_A_RECORD} syncs in a row"
-    how = f"the same on `{BARE}`, and {SYNCS_OF_A_RECORD} × fdatasync before the run"
+    name = f"the clients, plus {SYNCS_OF_A_RECORD} consecutive syncs"
+    how = f"the same on `{BARE}`, plus {SYNCS_OF_A_RECORD} × fdatasync before the run"
     yield Limit(END_TO_END, P50, name, how, value)
 
 

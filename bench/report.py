@@ -92,7 +92,7 @@ def _ratio(rows: dict[str, Row], target: str, yardstick: str, figure: Figure) ->
 
 def ends_table(found: Sequence[End]) -> list[list[str]]:
     """Tabulates Lacuna's limits: a heading, then a line per limit, whose first ENDS_WORDS columns are text."""
-    heading = ["work", "", "bounded by", "how that was measured"]
+    heading = ["work", "", "bounded by", "how the bound was measured"]
     lines = [[*heading, LACUNA, "limit", f"{LACUNA} / limit"]]
     for each in found:
         limit = each.limit
@@ -128,7 +128,7 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
         if row.repeated or row.noisy:
             works.setdefault((row.target, row.repeated, row.noisy), []).append(row.work)
     for (target, repeated, noisy), names in works.items():
-        yield f"noise beside {target}: {repeated} runs repeated, {noisy} noisy runs kept: {'; '.join(names)}"
+        yield f"noise during runs of {target}: {repeated} repeated, {noisy} kept although noisy: {'; '.join(names)}"
 
 
 def verdict_line(verdict: Verdict) -> str:

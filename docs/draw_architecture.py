@@ -83,9 +83,9 @@ def _verbs() -> Iterator[str]:
     """What becomes of each verb if its reply is lost: the options of its line in control.proto."""
     verbs = [field.name for field in Command.DESCRIPTOR.oneofs_by_name["verb"].fields]
     repeated = ", ".join(f"`{verb}`" for verb in verbs if verb not in NOT_REPEATED)
-    yield "| verbs | the second time | so the client |"
+    yield "| verbs | a second decision | so the client |"
     yield "|---|---|---|"
-    yield f"| {repeated} | nothing more happens, and the reply is the same | sends them again, three times at most |"
+    yield f"| {repeated} | has no further effect, and returns the same reply | repeats the command, up to three times |"
     for verb, effect in NOT_REPEATED.items():
         yield f"| `{verb}` | {effect} | fails the call with ControlPlaneUnavailable |"
 

@@ -78,7 +78,7 @@ def page() -> str:
     return (
         "# States\n\n`python docs/draw_states.py` draws this page from the tables in the code.\n\n"
         "## A transactional id\n\nAn outcome is one journal record, so there is nothing to prepare: "
-        "an ongoing transaction is complete in one step (S1).\n\n"
+        "an ongoing transaction completes in one step (S1).\n\n"
         f"{transactions}\n\n## A classic consumer group\n\n{groups}\n\n"
         "## A client's connection\n\nAn event without an arrow cannot happen in that state, and raises an error "
         f"(`agent/connection_states.py`).\n\n{life}\n\n{actions(LIFE)}\n\n"

@@ -51,7 +51,7 @@ class Action(StrEnum):
     CLOSE_TRANSPORT = "close the transport"
     DISCARD_ANSWERS = "discard answers"
     ABORT_TRANSPORT = "abort the transport"
-    RELEASE_UNREAD = "release the incomplete frame"
+    RELEASE_UNREAD = "release incomplete requests"
     CANCEL_WAIT = "cancel the wait"
     SERVE = "serve"
     DROP_REQUESTS = "drop requests"

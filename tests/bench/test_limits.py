@@ -234,14 +234,14 @@ NEAREST: dict[str, tuple[list[Any], dict[str, float], str, float, float]] = {
     "one producer waits for the client and four syncs": (
         [(ONE, LACUNA, TRANSACTIONS, 400.0), (ONE, BARE, TRANSACTIONS, 1000.0)],
         {machine.SYNC: 0.25},
-        "the client, and 4 syncs in a row",
+        "the client, plus 4 consecutive syncs",
         500,
         0.8,
     ),
     "a record is read after the clients and two syncs": (
         [(END_TO_END, LACUNA, P50, 1.0), (END_TO_END, BARE, P50, 0.25)],
         {machine.SYNC: 0.125},
-        "the clients, and 2 syncs in a row",
+        "the clients, plus 2 consecutive syncs",
         0.5,
         2,
     ),
@@ -267,7 +267,7 @@ NEAREST: dict[str, tuple[list[Any], dict[str, float], str, float, float]] = {
             (CLEAN, LACUNA, KILO_RECORDS, 720.0),
         ],
         {},
-        "reading the committed records",
+        "the read without aborted records",
         720,
         0.75,
     ),
@@ -320,7 +320,7 @@ def test_the_table_says_what_bounds_and_how_that_was_measured() -> None:
         (EIGHT, LACUNA, TRANSACTIONS, 900.0), (EIGHT, BARE, TRANSACTIONS, 3600.0)
     )
     heading, line = ends_table(ends(found))
-    measures = ["bounded by", "how that was measured", "lacuna", "limit", "lacuna / limit"]
+    measures = ["bounded by", "how the bound was measured", "lacuna", "limit", "lacuna / limit"]
     assert heading[2:] == measures
     assert line == [
         "transactions of 10, 8 producers",

@@ -64,7 +64,9 @@ def test_the_table_has_ours_first_spreads_and_ratios() -> None:
 
 
 def test_noise_is_said() -> None:
-    assert list(remarks(ROWS)) == ["noise beside lacuna: 3 runs repeated, 1 noisy runs kept: read"]
+    assert list(remarks(ROWS)) == [
+        "noise during runs of lacuna: 3 repeated, 1 kept although noisy: read"
+    ]
 
 
 def test_the_page_has_facts_tables_and_goals() -> None:

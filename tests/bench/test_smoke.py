@@ -77,7 +77,7 @@ def test_every_section_gives_its_rows(tmp_path: Path) -> None:
     assert medians["end of a 1,000-record aborted tail"]["answers"] == 1
     assert "== where it ends" in printed
     assert "the client's busiest thread" in printed
-    assert "4 syncs in a row" in printed
+    assert "4 consecutive syncs" in printed
     assert "== goals" in printed
 
 

@@ -258,7 +258,7 @@ def no_plan_digest() -> AbstractContextManager[Any]:
 #: Name → what takes it away. Short histories find them.
 HOT_SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "hot bytes in the append": _late_hot_bytes,
-    "hot bytes kept until moved": _dropped_at_once,
-    "journal of a hot read": _hot_bytes_from_memory,
-    "hot extents moved once": no_plan_digest,
+    "keeping hot bytes until they are moved": _dropped_at_once,
+    "hot bytes read from the journal": _hot_bytes_from_memory,
+    "moving hot extents only once": no_plan_digest,
 }
