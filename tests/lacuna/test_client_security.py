@@ -267,7 +267,7 @@ def test_what_is_wrong_is_said(secured: Secured, refused: Refusal) -> None:
         PLAIN_TEXT, **{**scram, "security_protocol": "SASL_PLAINTEXT"}
     )
     assert "TLS" in said(PLAIN_TEXT, **scram)
-    assert "certificate of this client, set ssl.certificate.location" in said(
+    assert "client certificate, set ssl.certificate.location" in said(
         SSL, **{**scram, "security_protocol": "SSL"}
     )
     assert "--command-config" in refused("topics", "list", "-b", secured.address(SASL_SSL))

@@ -289,7 +289,7 @@ async def test_a_default_holds_for_topics_that_set_nothing(setup: Setup) -> None
     ("configs", "broker", "code", "words"),
     [
         ({"log_retention_ms": "x"}, "", ErrorCode.INVALID_REQUEST, "log.retention.ms"),
-        ({"log_retention_ms": "1"}, "99", ErrorCode.INVALID_REQUEST, "no broker 99"),
+        ({"log_retention_ms": "1"}, "99", ErrorCode.INVALID_REQUEST, "Broker 99 does not exist"),
         ({"log_retention_ms": "1"}, "one", ErrorCode.INVALID_REQUEST, "its id, not 'one'"),
         ({"log_dirs": "/x"}, "", ErrorCode.INVALID_REQUEST, "dynamically: log.dirs"),
         ({"num_io_threads": "0"}, "1", ErrorCode.INVALID_REQUEST, "num.io.threads: Value must be"),

@@ -139,7 +139,7 @@ def test_a_footer_costs_one_read_and_a_wide_one_two() -> None:
         ([], "at least one slice"),
         ([slice_of([])], "is empty"),
         ([slice_of([batch()]), slice_of([batch()])], "occurs twice"),
-        ([slice_of([batch()], 0, b"short")], "no valid topic id"),
+        ([slice_of([batch()], 0, b"short")], "an invalid topic id"),
         ([slice_of([batch() + batch()])], "not one record batch"),
         ([slice_of([batch()[:-1]])], "not one record batch"),
         ([slice_of([b"x" * 60])], "not one record batch"),

@@ -123,7 +123,7 @@ def test_wrong_options(
         (
             False,
             'startingOffsets={"a":{"0":1}};endingOffsets={"a":{"1":1}}',
-            "starting offsets name the partitions a-0, but the ending offsets a-1",
+            "starting offsets name the partitions a-0, but the ending offsets name a-1",
         ),
         (
             False,

@@ -101,7 +101,7 @@ def test_overwrite_and_batch_ids_of_streams(spark: SparkSession) -> None:
         ({"topic": "errors-plane"}, r"no topic 'errors-plane' \(but 'errors-plain'\): create it"),
         (
             {"partition": 2},
-            "a row names partition 2 of topic 'errors-plain', which has 2: choose 0 to 1",
+            "a row names partition 2 of topic 'errors-plain', which has 2 partitions: choose 0 to 1",
         ),
         ({"partition": -1}, "a row names partition -1"),
         ({"topic": "errors-compacted"}, "'errors-compacted' is compacted, so every record needs a"),
