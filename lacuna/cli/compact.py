@@ -70,7 +70,7 @@ class Given:
     task_bytes: Annotated[
         str,
         option(
-            help="Maximum size that one Spark task reads; larger partitions are split into several tasks.",
+            help="Maximum number of bytes that one Spark task reads; larger partitions are split into several tasks.",
             panel=_HOW,
         ),
     ] = "256MiB"

@@ -66,7 +66,7 @@ class Given:
         str,
         option(
             metavar="WHERE",
-            help="Where to stop: never, end (the present end of each partition), an offset or a time. The record "
+            help="Where to stop: never, end (the current end of each partition), an offset or a time. The record "
             "at that point is not printed.",
         ),
     ] = "never"
@@ -161,7 +161,7 @@ class Given:
             "-o",
             parser=click.Choice(("parquet", "arrow", "csv")),
             help="Write the records to FILE in this format, straight from the bucket, up to "
-            "the present end. CSV can represent neither headers nor bytes that are not text.",
+            "the current end. CSV can represent neither headers nor bytes that are not text.",
         ),
     ] = None
     place: JobPlace

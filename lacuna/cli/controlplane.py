@@ -74,7 +74,7 @@ def controlplane(given: Given) -> None:
 
     The control plane is a gRPC service with the standard health service. The command prints `control plane: ADDRESS`
     once agents can connect: `lacuna agent --control ADDRESS`. With --journal, you can start several control planes and
-    name all of them: `lacuna agent --control A,B`. One of them leads; if it ends, another takes over within seconds.
+    name all of them: `lacuna agent --control A,B`. One of them leads; if it stops, another takes over within seconds.
     """
     log_to_stderr(given.verbose, given.settings.make(places.LogLines).format)
     if given.print_config:

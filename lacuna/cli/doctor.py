@@ -31,7 +31,7 @@ def doctor(
 ) -> None:
     """Shows how a Kafka client behaves with Lacuna, compared with Kafka.
 
-    Each client in the list did the same work with Lacuna and with Apache Kafka: committed and aborted transactions,
+    Each client in the list was tested with Lacuna and with Apache Kafka, using committed and aborted transactions,
     holes, and groups. For a version that was not tested, the nearest tested versions are shown. The exit code is 1 if
     the client is not in the list or behaves differently with Lacuna than with Kafka. If the output is not a terminal,
     the columns are separated by tabs.

@@ -56,7 +56,7 @@ ENTRIES: Final = {
     "demo": Entry(
         "Uses a real Kafka client to show what aborted transactions mean for a consumer."
     ),
-    "up": Entry("Runs a whole cluster in one command, with its records in a folder or a bucket."),
+    "up": Entry("Runs a complete cluster, with its records in a folder or a bucket."),
     "status": Entry(
         "Checks a cluster, and shows problems first, each with its remedy.", shows=True
     ),
@@ -102,7 +102,7 @@ ENTRIES: Final = {
     ),
     "import": Entry(
         "Migrates from Kafka: copies topics with their offsets, groups and rights, and follows "
-        "the source until promoted.",
+        "the source until they are promoted.",
         module="importing",
     ),
     "export": Entry(

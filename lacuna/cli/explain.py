@@ -41,7 +41,7 @@ async def explain(
     """Shows which records of a partition a read_committed consumer receives, and why.
 
     The output lists the offsets that are delivered, the offsets that were dropped and the transaction that dropped
-    them, and where the consumer continues after each hole. The command asks the control plane through an agent, and
+    them, and where the consumer continues after each hole. The command queries the control plane through an agent, and
     changes nothing. If the output is not a terminal, the columns are separated by tabs.
     """
     if first is not None and end is not None and first > end:

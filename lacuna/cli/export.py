@@ -38,8 +38,8 @@ def export(given: Given) -> None:
     """Exports committed records to Parquet files or Iceberg tables, each exactly once.
 
     Each run continues where the last one ended. All topics in a run stop at one cut, which splits no transaction.
-    Readers of the folder or table never see part of a run: if a run dies, the next one repairs what it left. Aborted
-    records are not even read. If the export of one topic fails, the other topics are still exported.
+    Readers of the folder or table never see part of a run: if a run dies, the next one repairs what it left behind.
+    Aborted records are not even read. If the export of one topic fails, the other topics are still exported.
     """
     from lacuna.pipeline.spark_errors import job_errors
 

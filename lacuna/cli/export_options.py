@@ -130,13 +130,13 @@ class Given:
     watch: Annotated[
         str | None,
         option(
-            help="Export repeatedly, with this pause between runs: 10m, 1h. Ctrl-C ends the command."
+            help="Export repeatedly, with this pause between runs, such as 10m or 1h. Ctrl-C ends the command."
         ),
     ] = None
     follow: Annotated[
         bool,
         option(
-            help="Export continuously: a run begins every 20 seconds, so that readers are at most "
+            help="Export continuously: a run begins every 20 seconds, so readers are at most "
             "a minute behind. Implies --maintain for Iceberg. Ctrl-C ends the command."
         ),
     ] = False
@@ -154,7 +154,7 @@ class Given:
         option(
             help=(
                 "day, hour or none: how to partition folders or Iceberg tables by the records' time in "
-                "UTC. For Iceberg also a list of transforms: 'bucket(16, key), identity(region), month(timestamp)'."
+                "UTC. For Iceberg, also a list of transforms: 'bucket(16, key), identity(region), month(timestamp)'."
             ),
             panel=_FILES,
         ),
@@ -162,7 +162,7 @@ class Given:
     sort_by: Annotated[
         str,
         option(
-            help="Columns, separated by commas, to sort the rows of a file by, in parts of up to 32 MiB. "
+            help="Columns, separated by commas, by which rows are sorted within each 32 MiB of a file. "
             "Default: offset order.",
             panel=_FILES,
         ),
@@ -307,7 +307,8 @@ class Given:
     expire_snapshots: Annotated[
         str | None,
         option(
-            help="After each run, delete snapshots older than this: 12h, 7d. The newest complete cut is kept.",
+            help="After each run, delete snapshots older than this, such as 12h or 7d. The newest complete cut is "
+            "kept.",
             panel=_ICEBERG,
         ),
     ] = None

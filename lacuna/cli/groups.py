@@ -68,8 +68,8 @@ GroupId = Annotated[str, argument(help="ID of the group.")]
 async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Lists groups of all kinds with their states, members and lags.
 
-    The lag is the number of records that a group can read but has not read yet, over all its topics. The column is
-    empty for groups whose offsets the user may not see.
+    The lag is the number of records that a group can read but has not read yet, in all its topics. The column is empty
+    for groups whose offsets the user may not see.
     """
     groups = sorted([each async for each in listed_groups(bootstrap)])
     async with KafkaConnection(bootstrap) as connection:
@@ -321,7 +321,8 @@ async def lag(group: GroupId, place: AskedPlace) -> None:
 
     Aborted records, holes and transaction markers are not counted, so a group that has read everything has a lag of 0.
     Records behind an open transaction are shown as waiting, because the group cannot read them yet. The lag in seconds
-    is the time since the newest record in the first unread extent. The command asks the control plane through an agent.
+    is the time since the newest record in the first unread extent. The command queries the control plane through an
+    agent.
     """
     async with open_control(place.control, place.data, place.bootstrap) as client:
         lags = await lag_of_group(client, group)

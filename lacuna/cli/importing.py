@@ -24,7 +24,7 @@ _SHOWN_SECONDS: Final = 0.5
 
 app = Group(
     help="Migrates from Kafka: copies topics with their offsets, groups and rights, and follows "
-    "the source until promoted."
+    "the source until they are promoted."
 )
 
 _SOURCE_CONFIG = option(
@@ -45,7 +45,7 @@ Source = Annotated[
         callback=agents_from("--source-config"),
         beside=(_SOURCE_CONFIG,),
         help="Address of any broker of the cluster to copy from, HOST:PORT. Several addresses, separated by commas, "
-        "are tried in turn. An SRV name stands for the addresses that it lists.",
+        "are tried one after another. An SRV name stands for the addresses that it lists.",
     ),
 ]
 Wanted = Annotated[
@@ -288,11 +288,11 @@ async def go_back(
     topic: Annotated[list[str], argument(help="Topics that were copied and promoted.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Commits to the source what groups have committed here since the promotion, so that consumers can go back.
+    """Commits to the source the offsets that groups have committed since the promotion, so that consumers can go back.
 
-    Stop the consumers here first. Offsets only move forward, and never beyond the end of the source, because the source
-    does not have the records that producers have written here since the promotion. A group with members at the source
-    is left alone.
+    Stop the consumers of Lacuna first. Offsets only move forward, and never beyond the end of the source, because the
+    source does not have the records that producers have written to Lacuna since the promotion. A group with members at
+    the source is left alone.
     """
     from lacuna.importing.cutover import reverse_offsets
 
@@ -318,7 +318,7 @@ async def verify(
     """Compares copies with their source: each offset, key, value, header and timestamp, and groups' offsets.
 
     Source and copy are read as consumers read them, the copy under both isolation levels. The command compares the
-    offsets that both have, up to the last one that the source has decided, and reports the first difference in each
+    offsets that both contain, up to the last one that the source has decided, and reports the first difference in each
     partition.
     """
     from lacuna.importing.cluster import Kafka

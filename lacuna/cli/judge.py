@@ -34,14 +34,14 @@ class Given:
     seconds: Annotated[
         float,
         option(
-            min=1, help="How long the load lasts. Afterwards, the judge reads everything once more."
+            min=1, help="How long the load lasts. Afterwards, the judge reads everything again."
         ),
     ] = 30.0
     fault: Annotated[
         list[str] | None,
         option(
             metavar="COMMAND",
-            help="A shell command that harms the cluster. May be repeated; the commands run in turn.",
+            help="A shell command that harms the cluster. May be repeated; the commands run one after another.",
             panel=_FAULTS,
         ),
     ] = None
@@ -93,7 +93,7 @@ def judge(given: Given) -> None:
     """Judges any Kafka cluster by what its clients observe: puts a load on it, and looks for anomalies.
 
     The load consists of transactional and idempotent producers, exactly-once loops, transactions that read lists and
-    append to them, consumers of both isolation levels, and a share group. The load uses topics of its own, which are
+    append to them, consumers with both isolation levels, and a share group. The load uses topics of its own, which are
     deleted at the end. For each kind of anomaly, the command prints the smallest history that shows it. The exit code
     is 0 if there is no anomaly, 1 if there is one, and 2 if the cluster could not be judged.
     """

@@ -31,13 +31,13 @@ def publish(
     keep: Annotated[
         str,
         option(
-            help="How long the snapshot stays valid: at most 7d. Its objects are kept for as long."
+            help="How long the snapshot stays valid, at most 7d. Its objects are kept for the same time."
         ),
     ] = "24h",
     watch: Annotated[
         str | None,
         option(
-            help="Publish repeatedly, with this pause between snapshots: 10m, 1h. Ctrl-C ends the command."
+            help="Publish repeatedly, with this pause between snapshots, such as 10m or 1h. Ctrl-C ends the command."
         ),
     ] = None,
 ) -> None:

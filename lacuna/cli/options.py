@@ -79,8 +79,8 @@ Bootstrap = Annotated[
         parser=ANY_TEXT,
         callback=agents_from("--command-config"),
         beside=(_COMMAND_CONFIG,),
-        help="Address of any agent, HOST or HOST:PORT. Several addresses, separated by commas, are tried in turn. "
-        "An SRV name, such as _kafka._tcp.example.com, stands for the addresses that it lists.",
+        help="Address of any agent, HOST or HOST:PORT. Several addresses, separated by commas, are tried one "
+        "after another. An SRV name, such as _kafka._tcp.example.com, stands for the addresses that it lists.",
     ),
 ]
 OptionalBootstrap = Annotated[
@@ -128,8 +128,8 @@ Control = Annotated[
         parser=ANY_TEXT,
         callback=_to_place,
         beside=_BESIDE_CONTROL,
-        help="Address of the control plane, HOST:PORT or unix:PATH; the command asks the control "
-        "plane instead of the agents.",
+        help="Address of the control plane, HOST:PORT or unix:PATH; the command queries the "
+        "control plane instead of the agents.",
     ),
 ]
 OneControl = Annotated[
@@ -153,7 +153,7 @@ Data = Annotated[
         parser=folder,
         metavar="PATH",
         callback=_typed_first,
-        help="Data folder of a running `lacuna up`; the command asks its control plane instead of the agents.",
+        help="Data folder of a running `lacuna up`; the command queries its control plane instead of the agents.",
     ),
 ]
 Store = Annotated[

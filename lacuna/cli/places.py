@@ -37,7 +37,7 @@ class DataFolder(Checked):
     data: str = setting(
         "data",
         "data",
-        "Folder of the journal and, in `lacuna up` without --bucket or --store, of the records. It is created if "
+        "Folder for the journal and, with `lacuna up` without --bucket or --store, for the records. It is created if "
         "missing.",
         option="--data",
         short="-d",
@@ -206,7 +206,7 @@ class Listeners(Checked):
     listen: str = setting(
         "listeners",
         "127.0.0.1:9092",
-        "Address for Kafka clients, HOST:PORT; port 0 picks a free one. Separate several by commas. With "
+        "Address for Kafka clients, HOST:PORT; port 0 picks a free one. Separate several with commas. With "
         "authentication: SASL_SSL://HOST:PORT (docs/security.md).",
         option="--listen",
         short="-l",

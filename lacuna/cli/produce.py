@@ -64,7 +64,7 @@ def produce(
             "--header",
             "-H",
             metavar="NAME=VALUE",
-            help="A header, NAME=VALUE, of every record. May be repeated.",
+            help="A header for every record, NAME=VALUE. May be repeated.",
         ),
     ] = None,
     null: Annotated[

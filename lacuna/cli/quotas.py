@@ -99,7 +99,7 @@ def remove_quotas(
     host: Host = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Removes quotas, so that the quotas of * apply, if there are any."""
+    """Removes quotas. The quotas of * then apply, if there are any."""
     entity = _entity(user, client, host)
     _alter(entity, [wire.OpData(_key(each), 0.0, remove=True) for each in quotas], bootstrap)
     whose = _words(entity)

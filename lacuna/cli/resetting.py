@@ -53,7 +53,7 @@ async def reset(
 
     `--to end` means the last stable offset, so no record of an open transaction is skipped. A group with members is
     rejected, because its members would continue from their positions and overwrite the offsets. A share group begins at
-    the new offsets, and forgets its deliveries from there on.
+    the new offsets, and forgets its deliveries from those offsets on.
     """
     point = parse_from(to, SystemWallClock().now_ms(), "--to")
     shares = await _check_empty(bootstrap, group) == SHARE

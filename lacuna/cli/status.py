@@ -39,7 +39,7 @@ def status(
         option(
             alone="5s",
             metavar="PAUSE",
-            help="Check repeatedly, with this pause between checks: 5s.",
+            help="Check repeatedly, with this pause between checks. Without a value: 5s.",
         ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,

@@ -62,7 +62,7 @@ async def list_topics(
         option(
             alone="2s",
             metavar="TIME",
-            help="Also show the rate in records per second, measured over this time: 2s.",
+            help="Also show the rate in records per second, measured over this time. Without a value: 2s.",
         ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,

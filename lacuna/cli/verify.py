@@ -46,7 +46,7 @@ class Given:
         bool, option(help=("Check only metadata and the listing of the bucket; read no objects."))
     ] = False
     checksums_only: Annotated[
-        bool, option(help="Check all checksums, but do not decompress and parse records.")
+        bool, option(help="Check all checksums, but do not decompress or parse records.")
     ] = False
     keys: Annotated[
         bool,

@@ -127,7 +127,7 @@ API = Api(
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
     notes=(
-        "v0 to v3: read_uncommitted, message sets, gzip instead of zstd, and waits at a hole at the end of a "
-        "partition; sessions (KIP-227), topic ids; `aborted_transactions` is always empty"
+        "serves sessions (KIP-227) and topic ids; `aborted_transactions` is always empty; v0 to v3 read uncommitted "
+        "records, return message sets, use gzip instead of zstd, and wait at a hole at the end of a partition"
     ),
 )
