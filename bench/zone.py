@@ -38,7 +38,7 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The MiB to write, in total and at once, and the numbers of partitions and agents. One of `killed_of` agents dies."""
+    """The MiB to write, in total and at once, the numbers of partitions and agents, and of how many agents one dies."""
 
     mebibytes: int
     partitions: int
