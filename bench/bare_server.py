@@ -66,7 +66,7 @@ class Log:
         return base
 
     def read(self, offset: int, most: int) -> list[bytearray]:
-        """Returns the batches at and after an offset, up to `most` bytes, but at least one if there is any."""
+        """Returns the batches from an offset on, up to `most` bytes, but at least one if there are any."""
         index = (
             max(bisect_right(self._bases, offset) - 1, 0) if offset < self.end else len(self._bases)
         )

@@ -1,6 +1,6 @@
 """Transactions and latency with S3 as the store, compared with a folder.
 
-Both targets have the same processes and a journal in PostgreSQL (bench/bucket_targets.py). A third also keeps its
+Both targets run the same processes, with a journal in PostgreSQL (bench/bucket_targets.py). A third also keeps its
 journal in S3; its times are also given as multiples of the time of a PUT, measured just before in the same round.
 Rounds are short, and ratios are computed within a round, so other load on the machine affects both sides alike and runs
 need not be repeated.
@@ -92,7 +92,7 @@ def _transactions(
 
 
 def _latency(bench: Bench, services: Services, seconds: float) -> Iterator[Row]:
-    """Measures from a producer on the first agent to a consumer on the second."""
+    """Measures the latency from a producer on the first agent to a consumer on the second."""
     with bench.topic_each("bucket-latency") as topics:
 
         def run(target: Target, measured: Measured) -> None:

@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _bulk(records: int, keys: int, memory: int) -> None:
-    """Cleans a topic in one go, and compares it with a topic with one record per key."""
+    """Cleans a topic in one go, and compares it with a topic that has one record per key."""
     with Cluster(parts=_parts(memory, NEVER, min_age_ms=0)) as cluster:
         topic = cluster.create_topic("bulk", configs=CONFIGS)
         single = cluster.create_topic("single")

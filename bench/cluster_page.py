@@ -132,7 +132,7 @@ LIFTED: Final[tuple[Column, ...]] = (
 
 
 def clusters_of(row: Row) -> int:
-    """Returns the number of such clusters that 1 GiB/s needs, at least one."""
+    """Returns the number of clusters of this size that 1 GiB/s needs, at least one."""
     return max(1, round(1 / load_of(row).gibibytes))
 
 
@@ -172,7 +172,7 @@ def page_part(results: Row) -> str:
     return "\n\n".join(
         (
             "\n".join(f"- {each}" for each in about),
-            "![CPU and cost over partitions, and placements that raise the limit](cluster.svg)",
+            "![CPU and cost by number of partitions, and placements that raise the limit](cluster.svg)",
             "### The control plane",
             in_markdown(_table([*LOAD, *PLANE], fleet)),
             "### Requests and dollars",
@@ -206,15 +206,15 @@ def _the_fleet() -> str:
         f"Unless a table says otherwise, the fleet receives {load.gibibytes:g} GiB/s through {load.agents} agents in "
         f"{load.zones} zones, and {CONSUMER_GROUPS} consumer groups read everything. For every {GROUP} partitions, "
         f"there is a transactional producer in each zone, with batches of up to {BATCH_BYTES >> 10} KiB. A transaction "
-        f"lasts {TRANSACTION_MS / 1000:g} s and aborts with a probability of {ABORTED_SHARE:g}. An agent receives "
-        f"{number(an_agent / MEBIBYTE)} MiB/s, which reach the default of `produce.flush.bytes` after "
+        f"lasts {TRANSACTION_MS / 1000:g} s and aborts with a probability of {ABORTED_SHARE:g}. Each agent receives "
+        f"{number(an_agent / MEBIBYTE)} MiB/s, and so accumulates the default `produce.flush.bytes` in "
         f"{number(filled_ms)} ms. Rows with longer intervals assume a higher setting."
     )
 
 
 def _model() -> str:
     return (
-        f"The model of a merge assumes that a GET takes {GET_MS} ms with {READS_AT_ONCE} at once, that a PUT takes "
+        f"The model of a merge assumes that a GET takes {GET_MS} ms, with {READS_AT_ONCE} in flight, that a PUT takes "
         f"{PUT_MS} ms, and that bytes are read and written at {BYTES_A_MS / 1000:g} MB/s. Each agent runs one merge at "
         f"a time. Compaction covers all partitions once every {COMPACTION_MS // 60_000} minutes, with {TASKS} tasks of "
         "the same speed."
@@ -237,12 +237,13 @@ def _lifts(rows: Sequence[Row]) -> str:
     at = {key: number(full_at(row)) for key, row in whole.items()}
     (part,) = (row for row in rows if clusters_of(row) > 1)
     return (
-        f"Placement raises this limit. With {load_of(rows[0]).partitions:,} partitions and flushes of 1,000 ms, a "
+        f"Placement raises this limit. With {load_of(rows[0]).partitions:,} partitions and flushes every 1,000 ms, a "
         f"control plane is full at {at[20, 1000]} GiB/s if every agent receives data of every partition, at "
-        f"{at[3, 1000]} with one agent per partition in each of 3 zones (the actual placement), and at {at[1, 1000]} "
-        f"with one agent per partition. With flushes of 250 ms, the latter two are {at[3, 250]} and {at[1, 250]}. With "
-        f"flushes of 250 ms, {clusters_of(part)} clusters that share a bucket, each with a part of the agents and "
-        f"partitions, are full at {number(full_at(part) * clusters_of(part))} in total. Each topic is then in one "
+        f"{at[3, 1000]} GiB/s with one agent per partition in each of 3 zones (the actual placement), and at "
+        f"{at[1, 1000]} GiB/s with one agent per partition. With flushes every 250 ms, the latter two are "
+        f"{at[3, 250]} and {at[1, 250]} GiB/s. With flushes every 250 ms, {clusters_of(part)} clusters that share a "
+        "bucket, each with a part of the agents and partitions, are full at "
+        f"{number(full_at(part) * clusters_of(part))} GiB/s in total. Each topic is then in one "
         "cluster, and its clients must know which one."
     )
 
@@ -253,7 +254,7 @@ def _costs(fleet: Sequence[Row]) -> str:
         f"Requests cost ${number(dollars(least))} a month with {_of(least)}, and ${number(dollars(most))} with "
         f"{_of(most)} ({load_prices().source}). AutoMQ claims ${number(AUTOMQ_MONTH)} a month at 1 GiB/s; Inkless "
         f"published ${number(12 * INKLESS_MONTH)} a year with 3 GiB/s out, which is ${number(INKLESS_MONTH)} a month. "
-        "The figures for Lacuna cover only requests, without machines, storage and traffic."
+        "The figures for Lacuna cover only requests, not machines, storage or traffic."
     )
 
 
@@ -262,7 +263,7 @@ def _behind(fleet: Sequence[Row]) -> list[str]:
     if not late:
         return []
     text = (
-        f"**Merging falls behind** with {'; '.join(map(_of, late))}. In these runs, less than {100 * MUCH:g} % of the "
+        f"**Merging falls behind** with {'; '.join(map(_of, late))}. In these runs, less than {100 * MUCH:g}% of the "
         "new extents are rewritten, so the extents and memory of such a fleet would grow."
     )
     return [text]
@@ -282,7 +283,7 @@ def _retention(row: Row) -> str:
 
 def _of(row: Row) -> str:
     load = load_of(row)
-    return f"{load.partitions:,} partitions and flushes of {load.interval_ms:,} ms"
+    return f"{load.partitions:,} partitions and flushes every {load.interval_ms:,} ms"
 
 
 def keep(results: Row) -> None:
@@ -309,7 +310,7 @@ def _curves(axes: Any, title: str, rows: Sequence[Row], value: Callable[[Row], f
     for interval_ms, colour in zip(intervals, COLOURS, strict=False):
         same = [row for row in rows if load_of(row).interval_ms == interval_ms]
         partitions = [load_of(row).partitions for row in same]
-        label = f"flushes of {interval_ms:,} ms"
+        label = f"flushes every {interval_ms:,} ms"
         axes.plot(partitions, list(map(value, same)), color=colour, marker="o", label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")

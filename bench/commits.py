@@ -1,6 +1,6 @@
 """Measures how many slices one control plane commits per CPU second: `python -m bench.commits`.
 
-As in `bench.cluster`, the control plane is real: requests are parsed from bytes, decided, journalled in SQLite and
+As in `bench.cluster`, the control plane is real: requests are parsed from bytes, decided, journaled in SQLite and
 replayed, and replies and deltas are serialized to bytes. Each slice contains one batch of a transaction, each commit is
 a separate append to the journal, and zero, one or three sessions watch each partition. CPU time is that of all threads;
 the part that the event loop spends on appends is also reported. The journal is in `TMPDIR`.
@@ -41,8 +41,8 @@ class Rate:
 
     def __str__(self) -> str:
         return (
-            f"{self.slices:>5,} slices a commit, {self.watchers} watching: {self.all_us:6.2f} us a slice, of them "
-            f"{self.append_us:5.2f} to append; {1e6 / self.all_us:>7,.0f} slices/s a core, without appending "
+            f"{self.slices:>5,} slices per commit, {self.watchers} watching: {self.all_us:6.2f} us per slice, of which "
+            f"{self.append_us:5.2f} to append; {1e6 / self.all_us:>7,.0f} slices/s per core; without appending "
             f"{1e6 / (self.all_us - self.append_us):>7,.0f}"
         )
 

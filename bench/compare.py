@@ -1,4 +1,4 @@
-"""Finds figures that have become worse since an earlier run, by more than noise explains."""
+"""Finds figures that have become worse since an earlier run, by more than noise can explain."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ class Change:
 def worse(before: Results, now: Results) -> Iterator[Change]:
     """Yields Lacuna's figures that are worse by more than a tenth, and whose runs do not overlap with the earlier ones.
 
-    Mostly noisy rows are skipped. If Kafka did the same work both times, the ratio to Kafka must also be worse by more
-    than a tenth, because the machine itself may have become slower.
+    Rows that are mostly noise are skipped. If Kafka did the same work both times, the ratio to Kafka must also be worse
+    by more than a tenth, because the machine itself may have become slower.
     """
     for rows in now.sections.values():
         for row in rows:

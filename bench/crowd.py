@@ -1,4 +1,4 @@
-"""A working client next to many idle ones, and to some that stop in the middle of a request."""
+"""An active client next to many idle ones, and to some that stop in the middle of a request."""
 
 import resource
 import socket

@@ -1,6 +1,6 @@
 """Sends single Fetch requests, and reports the exact size of each response.
 
-A consumer cannot measure a single response, because it fetches ahead and joins them.
+A consumer cannot measure a single response, because it fetches ahead and joins the responses.
 """
 
 import socket
@@ -29,7 +29,7 @@ _LAST_OFFSET_DELTA_AT = 23
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A Fetch response: its size on the wire, the next offset by partition, and whether it reaches all ends."""
+    """A Fetch response: its size on the wire, the next offset in each partition, and whether it reaches all ends."""
 
     wire_bytes: int
     next_offsets: dict[int, int]
@@ -51,7 +51,7 @@ class Fetcher:
         self._socket.close()
 
     def fetch(self, topic: str, offsets: Mapping[int, int]) -> Answer:
-        """Fetches at these offsets by partition, with read_committed and default sizes. Raises BenchError."""
+        """Fetches from these offsets (by partition), with read_committed and default sizes. Raises BenchError."""
         partitions = [
             wire.FetchPartition(
                 partition, fetch_offset=offset, partition_max_bytes=PARTITION_MAX_BYTES

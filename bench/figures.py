@@ -77,8 +77,8 @@ class Row:
 def ratio(ours: Row, theirs: Row, figure: Figure) -> float | None:
     """Returns the ratio of a figure in two rows, or None if either row lacks it or has the value 0.
 
-    This is the median of the ratios in each round, because other load changes between rounds. If the numbers of runs
-    differ, it is the ratio of the medians.
+    This is the median of the rounds' ratios, because other load changes between rounds. If the numbers of runs differ,
+    it is the ratio of the medians.
     """
     pairs = (ours.runs, theirs.runs)
     mine, others = ([run[figure] for run in runs if figure in run] for runs in pairs)

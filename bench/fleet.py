@@ -1,6 +1,6 @@
 """A simulated fleet: the commands that its agents would send to a control plane, without any records.
 
-Each zone has its share of the agents, and one producer per `GROUP` partitions. A partition is written and read at one
+Each zone has its share of the agents, and one producer per `GROUP` partitions. A partition is written and read on one
 agent in each zone, chosen by Lacuna's own placement. Transactions last a second. A flush contains a slice for each of
 its agent's partitions, with batches of at most 64 KiB.
 """
@@ -59,7 +59,7 @@ FLAGS: Final = FLAG_TRANSACTIONAL | FLAG_ADDS_PARTITION
 
 
 class Line:
-    """An agent's session, whose stream carries bytes as over gRPC."""
+    """An agent's session, whose stream carries bytes, as gRPC does."""
 
     def __init__(self, runtime: Runtime, answered: Callable[[int], None]) -> None:
         self.received: list[SessionResponse] = []
@@ -155,7 +155,7 @@ class Producer:
 
 @dataclass(slots=True)
 class Place:
-    """A partition at an agent that writes it, with the producer that sends there and its next sequence."""
+    """A partition on an agent that writes it, with the producer that writes to it there and the next sequence."""
 
     key: TopicPartition
     producer: Producer
@@ -230,7 +230,7 @@ class Fleet:
                 agent.line.ask(initialize(producer.transactional_id, TIMEOUT_MS), settle)
 
     def place(self) -> None:
-        """Places each partition on one agent per zone, and subscribes the agents at which it is read."""
+        """Places each partition on one agent per zone, and subscribes the agents on which it is read."""
         zones = [
             tuple(number for number, agent in enumerate(self.agents) if agent.zone == zone)
             for zone in range(self.load.zones)
@@ -365,7 +365,7 @@ class Fleet:
 
 
 def requests_of(pieces: list[Piece]) -> "array[int]":
-    """Returns the sizes of the GETs that read these pieces from a store like S3, by Lacuna's own read plan."""
+    """Returns the sizes of the GETs that Lacuna's own read plan needs for these pieces in a store like S3."""
     starts = array("q", bytes(8 * len(pieces)))
     reads = plan_reads(
         Pieces.of(pieces), starts, array("q", range(len(pieces))), lambda *_: "", read_gap=READ_GAP

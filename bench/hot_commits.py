@@ -82,7 +82,7 @@ class _Agent:
             answer = reply.segment_committed
             verdicts = [code for code, *_ in BATCH_VERDICT.iter_unpack(answer.batches)]
             if answer.error_code or verdicts != [0]:
-                raise BenchError(f"a commit was refused: {answer.error_code} {verdicts}")
+                raise BenchError(f"a commit was rejected: {answer.error_code} {verdicts}")
 
     async def keep_tidy(self) -> None:
         await self._client.call(Command(renew_lease=RenewLease(lease_id=self._lease_id)))

@@ -59,7 +59,7 @@ def java(bench: Bench) -> Iterator[Row]:
 def _java(*arguments: str) -> Sequence[str]:
     program = shutil.which("java")
     if program is None:
-        raise BenchError("there is no java: install a JDK, 17 or newer")
+        raise BenchError("Java is not installed: install a JDK, version 17 or later")
     return [program, _QUIET, "-Xmx512m", "-cp", f"{jars()}/*", *arguments]
 
 
@@ -87,7 +87,7 @@ def _produce(target: Target, topic: str, records: int, measured: Measured) -> No
     found = _REPORT.search(report.strip().rpartition("\n")[2])
     if found is None or int(found[1]) != records:
         raise BenchError(
-            f"the report of kafka-producer-perf-test has another format: {report[-500:]}"
+            f"the report of kafka-producer-perf-test has an unexpected format: {report[-500:]}"
         )
     figures = {
         THROUGHPUT: float(found[2]) * _MEBIBYTE / MEGABYTE,
@@ -111,7 +111,7 @@ def _consume(target: Target, topic: str, records: int, measured: Measured) -> No
     found = dict(zip(names, values, strict=True))
     if int(found["data.consumed.in.nMsg"]) < records:
         raise BenchError(
-            f"the report of kafka-consumer-perf-test has another format: {report[-500:]}"
+            f"the report of kafka-consumer-perf-test has an unexpected format: {report[-500:]}"
         )
     figures = {
         # Excludes the time for joining the group.

@@ -50,7 +50,7 @@ class InSqlite(LacunaGrpc):
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """The process id of each part, by name. The part includes the process's descendants."""
+        """The process id of each part, by name. A part includes the process's descendants."""
         agent, control = self._processes
         return {CONTROL_PLANE: control.pid, AGENT: agent.pid}
 

@@ -63,7 +63,7 @@ def version() -> str:
 
 
 def jars(release: str = "") -> Path:
-    """Returns the folder with the jars of this version or of pom.xml's, downloaded if missing. Raises KafkaMissing."""
+    """Returns the folder of this version's jars (default: pom.xml's). Downloads missing jars. Raises KafkaMissing."""
     release = release or version()
     return fetch(POM, JARS / f"kafka-{release}", f"-Dkafka.version={release}")
 
@@ -71,12 +71,12 @@ def jars(release: str = "") -> Path:
 def fetch(pom: Path, folder: Path, *options: str) -> Path:
     """Returns `folder`. If it does not exist, Maven first downloads the jars in `pom` into it. Raises KafkaMissing."""
     if shutil.which("java") is None:
-        raise KafkaMissing("there is no java: install a JRE, 17 or newer")
+        raise KafkaMissing("Java is not installed: install a JRE, version 17 or later")
     if folder.is_dir():
         return folder
     maven = shutil.which("mvn")
     if maven is None:
-        raise KafkaMissing("there is no mvn to fetch Kafka's jars with: install Maven")
+        raise KafkaMissing("Maven, which downloads Kafka's jars, is not installed")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as fetching:
         command = [maven, "--batch-mode", "--quiet", f"--file={pom}"]
@@ -86,9 +86,13 @@ def fetch(pom: Path, folder: Path, *options: str) -> Path:
                 command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False
             )
         except subprocess.TimeoutExpired:
-            raise KafkaMissing(f"Maven did not fetch the jars in {FETCH_SECONDS:.0f} s") from None
+            raise KafkaMissing(
+                f"Maven did not download the jars within {FETCH_SECONDS:.0f} s"
+            ) from None
         if ran.returncode:
-            raise KafkaMissing(f"Maven could not fetch the jars:\n{ran.stdout}{ran.stderr}"[:2000])
+            raise KafkaMissing(
+                f"Maven could not download the jars:\n{ran.stdout}{ran.stderr}"[:2000]
+            )
         Path(fetching, "jars").rename(folder)
     return folder
 

@@ -15,7 +15,7 @@ CONTROL_READY = "control plane: "
 class Lacuna(Target):
     """`lacuna up` on a temporary folder, with additional `options`.
 
-    Without options, it has the defaults that users get: one worker, 128 MiB of cache, no delay before a flush.
+    Without options, it runs with the defaults that users get: one worker, 128 MiB of cache, no delay before a flush.
     """
 
     def __init__(self, options: Sequence[str] = (), label: str = "lacuna") -> None:

@@ -62,7 +62,7 @@ def measure_latency(
 
 
 def send_stamped(client: Any, topic: str, total: int, rate: int) -> float:
-    """Sends `rate` records per second, each starting with its send time in ns. Returns the first time."""
+    """Sends `rate` records per second, each starting with its send time in ns. Returns the first send time."""
     began = time.perf_counter()
     for index in range(total):
         while (remaining := began + index / rate - time.perf_counter()) > 0:

@@ -3,7 +3,7 @@
 A limit applies to one figure of one piece of work, in the figure's unit. It is derived from a measurement in the same
 run: the speed of disk and memory (bench/machine.py), the client's CPU time for the work, the same work on `bare`, which
 does nothing but answer, or, for aborted records, reading as many records with none aborted. If several limits have been
-measured, the nearest one counts. No limit is known for work that is not listed here.
+measured, the nearest one is used. No limit is known for work that is not listed here.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -77,7 +77,7 @@ def ends(results: Results, limits: Iterable[Limit] | None = None) -> list[End]:
 
 
 def _client(work: str, figure: Figure) -> Limit:
-    """Assumes a client that never waits. librdkafka uses CPU time even while waiting, so its best rate counts."""
+    """Assumes a client that never waits. Uses the best rate, because librdkafka also uses CPU while it waits."""
 
     def value(results: Results) -> float | None:
         rows = (row for rows in results.sections.values() for row in rows if row.work == work)

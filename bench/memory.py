@@ -1,7 +1,7 @@
 """Memory use of the control plane per extent and per aborted transaction, and of an agent with many consumers.
 
 All of it is counted: the state, its segment table in the most expensive case (each extent alone in its object), the
-embedded agent's view, and a process that makes a snapshot at the same time. Bytes are resident memory beyond that of a
+embedded agent's view, and a process that takes a snapshot at the same time. Bytes are resident memory beyond that of a
 server with an empty log.
 """
 

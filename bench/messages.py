@@ -1,6 +1,6 @@
 """The CPU time to parse a request and to serialize its response, for every API that agents serve.
 
-Messages are generated from their schemas, at the newest version that agents serve. A figure is the minimum of many
+Messages are generated from their schemas, in the newest version that agents serve. A figure is the minimum of many
 repetitions, because other load on the machine can only increase it.
 """
 

@@ -35,8 +35,8 @@ def process_tree(roots: Iterable[int]) -> set[int]:
 def cpu_seconds(pids: Iterable[int]) -> float:
     """Returns the user and system time in seconds of these processes, including their finished threads.
 
-    Finished children are included as well, although only in ticks. Otherwise, a concurrent snapshot would seem to cost
-    nothing, or even to reduce the time.
+    Finished children are included as well, but only to the precision of clock ticks. Otherwise, a concurrent snapshot
+    would seem to cost nothing, or even to reduce the time.
     """
     total = 0
     ticks = 0

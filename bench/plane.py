@@ -53,8 +53,8 @@ class Producer:
 class Plane:
     """A state machine, its journal records not yet taken, and the seconds of each step of each command.
 
-    The state machine starts from `state`, if given. Records are kept if `journal`, and times while `samples` is a
-    dictionary.
+    The state machine starts from `state`, if given. Records are kept if `journal` is true, and times while `samples` is
+    a dictionary.
     """
 
     def __init__(self, state: machine.State | None = None, *, journal: bool = False) -> None:
@@ -107,7 +107,7 @@ class Plane:
         self.do(f"CommitSegment, {len(keys)}", Command(commit_segment=committed))
 
     def end(self, producer: Producer, *, committed: bool) -> None:
-        """Ends the transaction with EndTxn as before KIP-890."""
+        """Ends the transaction with EndTxn as it was before KIP-890."""
         ended = EndTxn(
             transactional_id=producer.transactional_id,
             producer_id=producer.producer_id,
@@ -207,7 +207,7 @@ def small_transactions(
 ) -> Iterator[None]:
     """Aborts `count` transactions of one batch, cycling through the partitions, and yields after each.
 
-    If `one_in` is 2, each is followed by a committed transaction, which does not count.
+    If `one_in` is 2, each is followed by a committed transaction, which is not included in `count`.
     """
     producer = plane.producer("bench-small")
     for number in range(count):

@@ -72,7 +72,7 @@ def draw(results: Results, path: Path) -> None:
     """Draws the chart. Raises ValueError if rows are missing."""
     shares = _shares(results)
     if len(shares) < 3:
-        raise ValueError("the picture needs the section aborts: run it")
+        raise ValueError("the chart needs the section aborts: run that section")
     with picture(path, 4.3, h_pad=0.12) as whole:
         rates, moved = whole.subplots(1, 2)
         _draw_rates(rates, results, shares)

@@ -46,11 +46,11 @@ class Prepared(Lacuna):
             self._run()
 
     def resident(self) -> int:
-        """Returns the server's resident bytes, without those of a process that makes a snapshot."""
+        """Returns the server's resident bytes, without those of a process that takes a snapshot."""
         return resident_bytes(self.pids)
 
     def settle(self) -> None:
-        """Waits for the end of the process that makes a snapshot. Raises BenchError."""
+        """Waits for the end of the process that takes a snapshot. Raises BenchError."""
         deadline = time.monotonic() + SNAPSHOT_SECONDS
         while process_tree(self.pids) != set(self.pids):
             if time.monotonic() > deadline:
@@ -58,7 +58,7 @@ class Prepared(Lacuna):
             time.sleep(0.1)
 
     def snapshot(self) -> int:
-        """Restarts the server from a snapshot of everything. Returns the peak memory, in bytes, of making it. Raises
+        """Restarts the server from a snapshot of everything. Returns the snapshot process's peak bytes. Raises
         BenchError.
         """
         self._end()
@@ -75,7 +75,7 @@ class Prepared(Lacuna):
 
 
 def make_snapshot(journal: Path) -> int:
-    """Makes a snapshot of the whole journal in a process. Returns its peak memory in bytes. Raises BenchError."""
+    """Takes a snapshot of the whole journal in its own process. Returns its peak memory in bytes. Raises BenchError."""
     position = _ask(journal, "SELECT max(position) FROM batches")
     command = [
         "-m",

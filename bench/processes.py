@@ -81,7 +81,9 @@ class Process:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-            raise BenchError(f"process {self.pid} did not end in {STOP_SECONDS:.0f} s") from None
+            raise BenchError(
+                f"process {self.pid} did not end within {STOP_SECONDS:.0f} s"
+            ) from None
         finally:
             self._close()
         if code:

@@ -37,7 +37,7 @@ _STATISTICS_MS = 50
 
 @dataclass(slots=True)
 class Consumed:
-    """The result of reading a topic to its end. Seconds count from assign()."""
+    """The result of reading a topic to its end. Seconds are measured from assign()."""
 
     meter: Meter
     records: int = 0

@@ -39,7 +39,7 @@ END = "<!-- end of what `make bench` writes -->"
 
 
 def number(value: float) -> str:
-    """Formats a number, rounded to three digits or, from 100 up, to a whole number."""
+    """Formats a number, rounded to three significant digits or, from 100 up, to a whole number."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -122,7 +122,7 @@ def in_markdown(lines: Sequence[Sequence[str]], words: int = 2) -> str:
 
 
 def remarks(rows: Sequence[Row]) -> Iterator[str]:
-    """Yields lines about runs that were repeated, or kept although noisy. Works measured together share a line."""
+    """Yields lines about runs that were repeated, or kept although noisy. Workloads measured together share a line."""
     works: dict[tuple[str, int, int], list[str]] = {}
     for row in rows:
         if row.repeated or row.noisy:

@@ -92,5 +92,5 @@ def _row_json(row: Row) -> dict[str, Any]:
 
 
 def _short(value: float) -> float:
-    """Rounds to five digits, which is more than a benchmark's precision."""
+    """Rounds to five significant digits, which is more than a benchmark's precision."""
     return float(f"{value:.5g}")

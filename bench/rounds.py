@@ -33,9 +33,9 @@ REST_WAIT_SECONDS = 15.0
 class Size:
     """How much work a run of the benchmark does.
 
-    Servers warm up for `warm_seconds`. Those that warm up slowly have `slow_warm_seconds`, and `slow_warm_records` of
+    Servers warm up for `warm_seconds`. Those that warm up slowly take `slow_warm_seconds`, and `slow_warm_records` of
     each kind, unless the sections' own warm-ups have many records. A noisy run is repeated up to `repeats` times, but
-    only for `repeat_seconds` in total. A log has `abort_transactions` transactions, or as many more (up to
+    only for `repeat_seconds` in total. A log contains `abort_transactions` transactions, or as many more (up to
     `transactions_at_most`) as it takes to commit `committed_transactions`. With `default_consumer`, topics are also
     read with librdkafka's default settings, which matter for topics larger than its queue of 64 MiB.
     """
@@ -190,7 +190,8 @@ class Bench:
         *,
         warm_up: Callable[[Target], object] | None = None,
     ) -> list[Row]:
-        """Runs work on all targets in turn. Returns a row for each target and each of `works`, with its runs in order.
+        """Runs work on all targets alternately. Returns a row for each target and each of `works`, with its runs in
+        order.
 
         Each call of `run` adds one set of figures for each of `works`, in their order. The warm-up is `warm_up` or, by
         default, another `run` with its figures discarded.
@@ -245,7 +246,7 @@ class Bench:
         kept: list[tuple[Target, Measured]],
         rows: dict[str, list[Row]],
     ) -> None:
-        """Repeats the noisy runs in `kept`, again in turn. The quieter of two tries is kept."""
+        """Repeats the noisy runs in `kept`, again alternately. The quieter of two tries is kept."""
         for _ in range(self.size.repeats):
             for place, (target, before) in enumerate(kept):
                 if before.excess_percent > 0 and self._patience.seconds > 0:

@@ -145,9 +145,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--size", choices=SIZES, default=FULL.name)
     parser.add_argument("--sections", type=_names(SECTIONS), help="comma-separated")
     parser.add_argument("--targets", type=_names(TARGETS), help="comma-separated")
-    parser.add_argument("--bootstrap", help="measure this server beside the targets")
+    parser.add_argument("--bootstrap", help="measure this server in addition to the targets")
     parser.add_argument(
-        "--server-pid", type=int, default=0, help="the processes whose CPU time counts as its own"
+        "--server-pid",
+        type=int,
+        default=0,
+        help="the id of its process, whose CPU time is measured",
     )
     parser.add_argument("--label", default="foreign", help="its name in the tables")
     parser.add_argument(
@@ -156,13 +159,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--merge", action="store_true", help="keep the other sections in --out unchanged"
     )
-    parser.add_argument(
-        "--out", type=Path, help="bench/out/SIZE.json or SIZE-part.json if not given"
-    )
+    parser.add_argument("--out", type=Path, help="default: bench/out/SIZE.json or SIZE-part.json")
     parser.add_argument(
         "--keep",
         action="store_true",
-        help="a full run replaces docs/performance.json, and its tables and plots those of docs/",
+        help="store a full run in docs/performance.json, and update the tables and plots in docs/",
     )
     arguments = parser.parse_args()
     if arguments.keep and arguments.size != FULL.name:
@@ -240,7 +241,7 @@ def _conclude(results: Results, before: Results | None) -> None:
 
 
 def _keep(results: Results) -> None:
-    """Makes this run the one to compare later runs with, and updates the tables and charts in docs/."""
+    """Stores this run as the one with which later runs are compared, and updates the tables and charts in docs/."""
     from bench import scale_plot
     from bench.plot import draw
 

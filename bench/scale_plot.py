@@ -1,6 +1,6 @@
 """Draws the scale chart: for each thing that grows, a panel with the server's cost of a Fetch and a transaction.
 
-Level lines are the goal: what a request does not touch should cost it nothing.
+Horizontal lines are the goal: what a request does not touch should cost it nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -71,7 +71,7 @@ def _curve(
     for size in sizes:
         spread = results.spread(name(size), TARGET, figure)
         if spread is None:
-            raise ValueError("the picture needs the section scale: run it")
+            raise ValueError("the chart needs the section scale: run that section")
         curve.append((size, spread.median))
     return curve
 

@@ -111,7 +111,7 @@ class _Member:
                     done[number] += await self._accept(connection, epoch, topic_id, taken)
                     epoch, at = epoch + 1, time.monotonic()
                 elif time.monotonic() > at + TIMEOUT_SECONDS:
-                    raise BenchError(f"{sum(done)} of {count} records were shared")
+                    raise BenchError(f"only {sum(done)} of {count} records were accepted")
 
     async def _join(self, connection: KafkaConnection) -> tuple[bytes, list[int]]:
         epoch, deadline = 0, time.monotonic() + TIMEOUT_SECONDS

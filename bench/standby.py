@@ -1,9 +1,9 @@
 """How soon a standby with a large state is ready, and how soon it leads after the leader has been killed.
 
-Every extent is alone in its object, which is the most expensive case. The journal is in PostgreSQL, and in moto's
-bucket. It starts with a snapshot, followed by `LATER` records, slightly fewer than trigger another snapshot, from
-transactions of one batch, `TOGETHER` of them in an append. The times count from the start of the standby's process and
-from the leader's end. A takeover includes the lease of `LEASE_SECONDS`.
+Every extent is alone in its object, which is the most expensive case. The journal is in PostgreSQL or in moto's bucket.
+It starts with a snapshot, followed by `LATER` records of transactions with one batch, `TOGETHER` of them in each
+append. `LATER` is slightly less than what triggers another snapshot. The times are measured from the start of the
+standby's process and from the leader's end. A takeover includes the lease of `LEASE_SECONDS`.
 """
 
 import asyncio

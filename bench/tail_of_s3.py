@@ -2,7 +2,7 @@
 
     python -m bench.tail_of_s3
 
-The service is moto's behind bench/slow_s3.py. Both stores meet the same times, in the order of their requests.
+The service is moto's behind bench/slow_s3.py. Both stores experience the same delays, in the order of their requests.
 """
 
 import os
@@ -25,10 +25,10 @@ WARM_UP_CALLS = 200
 
 
 class _Unknown(Latencies):
-    """Does nothing, so that the store does not learn which requests are slow."""
+    """Latencies that are never recorded, so that the store does not learn which requests are slow."""
 
     def add(self, kind: Kind, seconds: float) -> None:
-        """Forget it."""
+        """Does nothing."""
 
 
 def without_second_attempts(store: S3Store) -> S3Store:

@@ -19,8 +19,9 @@ TIMEOUT_SECONDS = 30.0
 class Target(ABC):
     """A server, as a context manager that starts it on entry, and on exit stops it and deletes its data.
 
-    `label` names it in tables, and `settings` describes how it runs. `warms_slowly` means that it becomes faster for a
-    long time, as a JVM does. `authority` is the path of the certificate that clients trust, if they connect over TLS.
+    `label` names it in tables, and `settings` describes how it runs. `warms_slowly` means that it keeps becoming faster
+    for a long time, as a JVM does. `authority` is the path of the certificate that clients trust, if they connect over
+    TLS.
     """
 
     label: str

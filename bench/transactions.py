@@ -1,4 +1,4 @@
-"""Transactions of 10 records over 4 partitions, committed one after another by 1 producer and by 8 at once."""
+"""Transactions of 10 records over 4 partitions, committed one after another by 1 producer and by 8 concurrent ones."""
 
 import threading
 import time
@@ -42,7 +42,7 @@ def _rows(bench: Bench, producers: int) -> list[Row]:
 def commit(target: Target, topic: str, producers: int, seconds: float) -> tuple[list[float], Meter]:
     """Makes this many producers commit transactions for this many seconds.
 
-    Returns the seconds of each commit, and the measurements during that time.
+    Returns how many seconds each commit took, and the measurements during that time.
     """
     commits: list[float] = []
     ready = threading.Barrier(producers + 1)

@@ -38,7 +38,7 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The MiB to write, in total and at once, and the numbers of partitions and agents. One of `killed_of` dies."""
+    """The MiB to write, in total and at once, the numbers of partitions and agents, and of how many agents one dies."""
 
     mebibytes: int
     partitions: int
@@ -160,7 +160,7 @@ def _in_threads(
 
 
 def _kill_an_agent(server: ZoneAgents, topic: str, amount: Amount) -> list[Reading]:
-    """Kills the last agent once a hundredth of everything has been read, and so most is still unread."""
+    """Kills the last agent once a hundredth of everything has been read, when most is still unread."""
     few = CONSUMERS * amount.mebibytes * 1024 // 100
 
     def kill(readings: list[Reading]) -> None:

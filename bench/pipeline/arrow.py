@@ -1,6 +1,6 @@
 """Compares `lacuna.read` with other ways to read a topic in Python: `python -m bench.pipeline.arrow`.
 
-The log has 1 GiB of 1 KiB records (`--mib` for less), some of them aborted. The other ways are a loop over
+The log contains 1 GiB of 1 KiB records (`--mib` for less), some of them aborted. The other ways are a loop over
 confluent_kafka's `poll`, on Lacuna and on Apache Kafka, which makes the same Arrow batches; Spark's Kafka source, which
 counts the records and their bytes; and pyarrow, which reads the same rows from a Parquet file with the same codec.
 
@@ -110,7 +110,7 @@ def _ways(
 
 
 def _compare(ways: list[Way], log: Log, given: argparse.Namespace) -> None:
-    """Discards a first round, and prints each way's minimum CPU and wall times and its ratio."""
+    """Discards a first round, and prints each way's minimum CPU and wall times, and its CPU time as a ratio."""
     codec, share = log
     print(f"\n{given.mib} MiB, {codec}, {share} % aborted", flush=True)
     first: tuple[int, float] | None = None

@@ -87,5 +87,5 @@ def read(pipeline: PipelineBench, target: Target, topic: str) -> tuple[int, int]
     frame = pipeline.spark.source(pipeline.spark.session.read, target, topic)
     row = frame.agg(functions.count("*"), functions.sum(functions.length("value"))).first()
     if row is None:
-        raise BenchError("a sum without a row")
+        raise BenchError("Spark returned no row for a sum")
     return int(row[0]), int(row[1] or 0)

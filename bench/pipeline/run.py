@@ -1,6 +1,6 @@
 """Compares the pipeline with Spark's own Kafka source: `python -m bench.pipeline.run`, or `make bench-pipeline`.
 
-Lacuna and Apache Kafka contain the same records, and the same Spark session reads them from each in turn (see
+Lacuna and Apache Kafka contain the same records, and the same Spark session reads from them alternately (see
 bench/rounds.py). Prints a table per section and the goals that are met, and writes all runs as JSON.
 """
 
@@ -90,7 +90,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--size", choices=SIZES, default="full")
     parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS))
     parser.add_argument("--targets", nargs="+", choices=(LACUNA, KAFKA), default=[LACUNA, KAFKA])
-    parser.add_argument("--out", type=Path, help="bench/out/pipeline-SIZE.json if not given")
+    parser.add_argument("--out", type=Path, help="default: bench/out/pipeline-SIZE.json")
     arguments = parser.parse_args()
     if arguments.out is None:
         arguments.out = OUT / f"pipeline-{arguments.size}.json"

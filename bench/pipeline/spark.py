@@ -70,8 +70,8 @@ class Spark:
 def open_spark(*, compares: bool, with_kafka: bool) -> Iterator[Spark]:
     """Runs a session on local[2] in a new JVM during the block. Raises KafkaMissing.
 
-    With `compares`, the JVM has Spark's own settings, which let the Java code of its Kafka source warm up. Otherwise,
-    it has the settings of Lacuna's commands. `with_kafka` adds the jars of Spark's Kafka source.
+    With `compares`, the JVM runs with Spark's own settings, which let the Java code of its Kafka source warm up.
+    Otherwise, it runs with the settings of Lacuna's commands. `with_kafka` adds the jars of Spark's Kafka source.
     """
     settings = {"spark.driver.memory": HEAP, "spark.sql.shuffle.partitions": str(CORES)}
     if compares:

@@ -40,7 +40,7 @@ def streaming(pipeline: PipelineBench) -> Iterator[Row]:
 
 
 class Arrivals:
-    """Receives batches. `seconds` contains the (send time, latency) of each row, by this process's clock."""
+    """Receives batches. `seconds` contains the (send time, latency) of each row, measured by this process's clock."""
 
     def __init__(self) -> None:
         self.seconds: list[tuple[float, float]] = []
@@ -61,7 +61,7 @@ class Arrivals:
                 before = len(self.seconds)
                 self._change.wait_for(lambda: len(self.seconds) > before, STALL_SECONDS)  # noqa: B023 - waited for here
                 if len(self.seconds) == before:
-                    raise BenchError(f"{before} of {count} records came out of the query")
+                    raise BenchError(f"{before} of {count} records arrived from the query")
         if len(self.seconds) != count:
             raise BenchError(f"{len(self.seconds)} records came out of {count}")
 

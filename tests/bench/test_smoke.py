@@ -142,7 +142,7 @@ def test_a_section_is_measured_anew_and_the_others_are_kept(tmp_path: Path) -> N
 def test_without_java_lacuna_alone_is_measured(tmp_path: Path) -> None:
     document, printed = run(tmp_path, "--sections=tail", path=str(tmp_path))
     assert {row["target"] for row in rows(document)} == {"lacuna"}
-    assert "kafka is left out, so there are no ratios to it: there is no java" in printed
+    assert "kafka is left out, so there are no ratios to it: Java is not installed" in printed
 
 
 @pytest.mark.java
