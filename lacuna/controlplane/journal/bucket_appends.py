@@ -303,12 +303,12 @@ class Appends:
     async def follow(
         self, after: Mark, *, until: int | None = None, seen: Manifest | None = None
     ) -> AsyncIterator[Append]:
-        """Yield the appends after a mark, up to the end or, if all appends up to number `until` are known to exist, up
-        to that.
+        """Yield the appends after a mark, up to the end, or up to number `until` if all appends up to it are known to
+        exist.
 
-        The journal ends before the first missing append that the manifest does not know of either, be it `seen`, an
-        earlier version, or the current one. At first, as many reads run concurrently as appends are known to exist, but
-        at least one; this number doubles after each append, up to `_AHEAD`. Raises JournalTrimmed, JournalLoss and
+        The journal ends before the first missing append that is also unknown to the manifest: to `seen`, an earlier
+        version of it, and to the current one. At first, as many reads run concurrently as appends are known to exist,
+        but at least one; this number doubles after each append, up to `_AHEAD`. Raises JournalTrimmed, JournalLoss and
         JournalCorrupt.
         """
         epoch = 0

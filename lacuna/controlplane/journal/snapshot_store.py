@@ -1,4 +1,4 @@
-"""Where a journal's snapshots are stored, unless they are in a file beside it."""
+"""Where a journal's snapshots are stored, unless they are in a file next to it."""
 
 import logging
 from collections.abc import Sequence

@@ -149,7 +149,7 @@ QUESTIONS: Final[Mapping[str, Rule]] = {
 
 
 class PrincipalRights:
-    """The rights of one principal, by the ACLs at the time of each request. `rule_of` returns a verb's rule."""
+    """A principal's rights, according to the ACLs at the time of each request. `rule_of` returns a verb's rule."""
 
     #: How messages refer to a principal that may not use a verb at all.
     kind = "jobs"
@@ -286,7 +286,8 @@ def _shown_descriptions(rights: PrincipalRights, reply: Reply) -> None:
 
 
 def _shown_members(rights: PrincipalRights, reply: Reply) -> None:
-    """As in Kafka (KIP-848), omit all members of a group if any of them has a topic that may not be described.
+    """As in Kafka (KIP-848), omit all members of a group if any of them has been assigned a topic that may not be
+    described.
 
     Only topics in assignments and targets count, not those that a member merely subscribes to.
     """

@@ -131,7 +131,7 @@ _CONFIGS: Final = (
         type=ConfigType.STRING,
         default="producer",
         documentation="producer: batches keep the codec that their producer chose. Otherwise an agent "
-        "recompresses every batch with a different codec.",
+        "recompresses every batch that uses a different codec.",
         check=one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
     _int(
@@ -211,7 +211,7 @@ _CONFIGS: Final = (
         name="min.cleanable.dirty.ratio",
         type=ConfigType.DOUBLE,
         default="0.5",
-        documentation="Agents compact a partition once the share of its bytes that are new exceeds this value. "
+        documentation="Agents compact a partition once new bytes make up more than this share of it. "
         "`lacuna compact` compacts all records that are old enough.",
         check=ratio,
     ),

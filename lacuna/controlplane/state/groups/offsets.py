@@ -20,7 +20,7 @@ from lacuna.controlplane.v1.group_records_pb2 import (
 )
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset
 
-#: The maximum number of offsets that get tombstones when a group or topics are deleted. Every control plane on a
+#: The maximum number of offsets that receive tombstones when a group or topics are deleted. Every control plane on a
 #: journal must use the same number.
 MOST_BURIED: Final = 10_000
 #: The number of offsets serialized at once.
@@ -195,7 +195,7 @@ class Offsets:
     ) -> int:
         """Write tombstones for the first `most` of these offsets, and return how many may still be written.
 
-        The others receive none: there would be so many that the oldest ones would be dropped at once.
+        The others receive none: there would be so many that the oldest ones would be dropped immediately.
         """
         for key in nsmallest(most, keys):
             self.internal.drop_offset(group_id, key, name_of(key[0]), now_ms)
