@@ -61,11 +61,11 @@ class SteadyTime:
     clock.
 
     Leases, transactions, pins and the grace period of collection end at times stored in the journal. If the time jumped
-    forwards, they would all end at once; if it stood still after a jump backwards, none would end. After an outage of
-    all control planes, it resumes slightly behind the clock, since no lease could be renewed and no transaction ended
-    meanwhile.
+    forwards, they would all end immediately; if it stood still after a jump backwards, none would end. After an outage
+    of all control planes, it resumes slightly behind the clock, since no lease could be renewed and no transaction
+    ended meanwhile.
 
-    Times in the journal cannot be undone. A clock that is more than an hour ahead is therefore believed only once the
+    Times in the journal cannot be undone. A clock that is more than an hour ahead is therefore believed only when the
     cluster's other clocks agree (`hear`). Until then, the time is in doubt (`is_doubtful`), and nothing may be deleted
     by age.
     """

@@ -9,7 +9,7 @@
     set_time(now_ms) -> Decision                   # sets the time for an operator
     snapshot_parts(state) -> Iterator[bytes], restore(parts) -> State
 
-The caller must replay a decision's records immediately, in order, before it asks for the next decision. The machine
+The caller must replay a decision's records immediately, in order, before it requests the next decision. The machine
 does no I/O, and takes time and randomness only from the Context.
 """
 

@@ -98,7 +98,7 @@ class JobRights(PrincipalRights):
         return None
 
     def shown(self, delta: ClusterDelta) -> ClusterDelta:
-        """Return the part of a cluster change that the job may see, without users and ACLs."""
+        """Return the part of a cluster change that the job may see, without users or ACLs."""
         told = ClusterDelta()
         told.CopyFrom(delta)
         told.ClearField("security")

@@ -1,4 +1,4 @@
-"""Imports grpcio only when it is needed, since the import takes a tenth of a second and 20 MB."""
+"""Imports grpcio only when it is needed, since the import takes a tenth of a second and 20 MB of memory."""
 
 import os
 from typing import Any

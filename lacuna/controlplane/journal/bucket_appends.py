@@ -2,7 +2,7 @@
 
     head:  magic, format version, number, epoch, first position, count of records, random id, CRC-32 of the directory
            and the records, size of the records in bytes, count of hot segments, CRC-32 of everything before it,
-           the directory (of each hot segment: lease id, sequence, size in bytes, its CRC-32 by `hot_checksum`),
+           the directory (of each hot segment: lease id, sequence, size in bytes, and its `hot_checksum`),
            the records as `rows.encode_records` encodes them
     then the bytes of the hot segments, in the order of the directory
 

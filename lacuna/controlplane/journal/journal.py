@@ -141,8 +141,8 @@ class Snapshot:
     store a snapshot, `parts` may be an iterator that serializes the state on the fly; a loaded one can be iterated
     repeatedly.
 
-    `seal` is that of the append that ends there, as in `JournalBatch`. It is None if the journal begins with the
-    snapshot.
+    `seal` is that of the append that ends at `position`, as in `JournalBatch`. It is None if the journal begins with
+    the snapshot.
     """
 
     position: int

@@ -3,7 +3,7 @@
 Each append is one row, and is inserted with its hot segments (`postgresql_hot`) by a single statement, which is a
 transaction of its own. The statement inserts nothing unless the leader's row still contains the writer's epoch, and
 locks that row until it has committed. So a late append inserts nothing, and a takeover, which updates the row, waits
-for the current append and counts its records.
+for the current append and includes its records.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The journal in SQLite.
 
-It uses a write-ahead log with synchronous=FULL, so that a commit is one write and one sync of the log file. Each append
-is one row, and one append runs at a time. Hot segments are in a table of their own (`sqlite_hot`). Readers, such as the
+It uses a write-ahead log with synchronous=FULL, so a commit is one write and one sync of the log file. Each append is
+one row, and one append runs at a time. Hot segments are in a table of their own (`sqlite_hot`). Readers, such as the
 snapshot process, do not block the writer. A lock on a file next to the database keeps a second control plane out.
 """
 

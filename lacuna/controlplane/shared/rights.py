@@ -66,7 +66,7 @@ def on_topics(
 
 
 def on_topic_ids(operation: Operation, topic_ids: Iterable[bytes], names: Names) -> Iterator[Need]:
-    """Yield needs on topics, but not on ones that do not exist, since the reply says so."""
+    """Yield needs on the topics that exist; the reply reports the others."""
     for topic_id in dict.fromkeys(topic_ids):
         if name := names.topic_name(topic_id):
             yield Need((operation,), ResourceType.TOPIC, name)
@@ -289,7 +289,7 @@ def _shown_members(rights: PrincipalRights, reply: Reply) -> None:
     """As in Kafka (KIP-848), omit all members of a group if any of them has been assigned a topic that may not be
     described.
 
-    Only topics in assignments and targets count, not those that a member merely subscribes to.
+    Only topics in assignments and targets are considered, not those that a member merely subscribes to.
     """
     for group in reply.consumer_groups_described.groups:
         has_hidden = not all(

@@ -1,9 +1,9 @@
 """Topic configs: all those of Kafka 4.4, with types, defaults and Kafka's checks (docs/adr/0005).
 
 Most have the effect that Kafka documents. Some only tune a broker's files, which Lacuna does not have. These are
-accepted and displayed without effect, since what they guarantee to clients holds with any value. A value whose
-guarantee could not be met is rejected, as is an unknown name. The control plane (CreateTopics, AlterConfigs) and the
-agents (DescribeConfigs) share this table.
+accepted and displayed without effect, since their guarantees to clients hold with any value. A value whose guarantee
+could not be met is rejected, as is an unknown name. The control plane (CreateTopics, AlterConfigs) and the agents
+(DescribeConfigs) share this table.
 """
 
 from collections.abc import Mapping

@@ -198,7 +198,7 @@ class Partition:
 
 
 def history_of(key: PartitionKey, settled_ms: int) -> History:
-    """Return an empty history for a partition whose last stable offset is known since `settled_ms`."""
+    """Return an empty history for a partition whose last stable offset has been known since `settled_ms`."""
     return History(settled_ms, spread_of(key))
 
 

@@ -82,8 +82,8 @@ def _by_end(
 class Unsettled:
     """Committed transactions before which a cut may have to end, by serial number, in the order of their ends.
 
-    Beyond a bound, the earlier ones are joined and count as one. A cut then ends before all or none of them, which is
-    correct, but may be lower than necessary. Only replay changes this.
+    Beyond a bound, the earlier ones are joined and count as one. A cut then ends before all or none of them. This is
+    correct, but the cut may be lower than necessary. Only replay changes this.
     """
 
     __slots__ = ("count", "settle_at", "transactions")

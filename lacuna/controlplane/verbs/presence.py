@@ -56,7 +56,7 @@ def tell(state: State, before: Seen) -> None:
 
 
 def appear(turn: Turn, lease_id: int) -> None:
-    """Record that the turn's session was granted an agent's lease or renewed it, which makes the agent visible."""
+    """Record that the turn's session was granted an agent's lease or renewed it, and make the agent visible."""
     _show(turn, lease_id, is_leaving=False)
 
 

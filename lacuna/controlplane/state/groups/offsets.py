@@ -133,7 +133,7 @@ class Offsets:
         """Commit a producer's pending offsets, or drop them if its transaction was aborted.
 
         As in Kafka, an offset committed after the pending one was written is kept. Offsets are committed in the order
-        of their keys, as in a snapshot, so that each gets the same `log_offset` after a restart.
+        of their keys, as in a snapshot, so that each receives the same `log_offset` after a restart.
         """
         for group_id, offsets in sorted(self.pending.pop(producer_id, {}).items()):
             self._unindex(group_id, producer_id)
@@ -308,7 +308,7 @@ class Offsets:
 
 
 def _put(offsets: OffsetsOfGroup, key: PartitionKey, stored: StoredOffset) -> int:
-    """Set an offset, and return by how many bytes this increases the total."""
+    """Set an offset, and return the number of bytes that this adds to the total."""
     before = offsets.get(key)
     offsets[key] = stored
     return stored.size - (0 if before is None else before.size)

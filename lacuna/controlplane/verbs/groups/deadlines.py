@@ -153,7 +153,7 @@ def _expire_unsubscribed(turn: Turn, group: LiveGroup) -> bool:
 
 
 def _expire_offsets_of_consumers(turn: Turn, group: ConsumerGroup | StreamsGroup) -> bool:
-    """Expire old offsets of topics that no member wants. Their age counts from the commit."""
+    """Expire old offsets of topics that no member wants. Their age is measured from the commit."""
     offsets = turn.groups.offsets
 
     def is_wanted(topic_id: bytes) -> bool:

@@ -145,7 +145,7 @@ def _join_known(turn: Turn, group: LiveGroup, command: JoinGroup) -> Reply | Non
 
 
 def _is_up_to_date(group: LiveGroup, member: LiveMember, command: JoinGroup) -> bool:
-    """Whether the current generation already fits this JoinGroup, so that no rebalance is needed.
+    """Whether the current generation already fits this JoinGroup and no rebalance is needed.
 
     It does if the response to an earlier JoinGroup was lost, or if an unchanged follower rejoins. The leader of a
     stable group rejoins to reassign partitions, for example after a topic has grown.

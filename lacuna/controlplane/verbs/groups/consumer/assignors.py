@@ -95,7 +95,7 @@ def _shared(
 ) -> Iterator[tuple[str, PartitionKey]]:
     """Yield (member id, partition) pairs. Members keep the partitions they have, within their quotas.
 
-    All partitions have the same number of members, and quotas differ by at most one.
+    All partitions are assigned to the same number of members, and quotas differ by at most one.
     """
     if not takers or not partitions:
         return
