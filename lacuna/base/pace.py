@@ -47,7 +47,7 @@ class LoopLoad:
         self._busy_share = 1.0
 
     def is_idle_mostly(self) -> bool:
-        """Whether the thread used at most 60 % of a core, measured over windows of at least 20 ms."""
+        """Whether the thread used at most 60% of a core, measured over windows of at least 20 ms."""
         elapsed = self._now() - self._since
         if elapsed >= _WINDOW_SECONDS:
             cpu = self._cpu()
@@ -61,7 +61,7 @@ class MeasuredPace:
     """Measures how long one kind of work takes, and decides whether the event loop may do it.
 
     The decision depends on the average duration in the loop. Threads also wait for the interpreter's lock, so the work
-    seems slower there, and its duration in a thread only determines whether to try the loop: initially, and after every
+    seems slower in a thread, and its duration there only determines whether to try the loop: initially, and after every
     `_TRY_AGAIN` runs in threads. Each try has so much weight that a single slow sync is soon forgotten.
     """
 

@@ -60,7 +60,7 @@ class Watched(Generic[T]):
     def get(self, now: float) -> T:
         """Return the result for the files as of at most one second before `now` (loop time, in seconds).
 
-        Blocks while changed files are loaded. If that takes long, returns the earlier result instead.
+        Blocks while changed files are loaded. If loading takes too long, returns the earlier result instead.
         """
         if now >= self._looked_at + _LOOK_SECONDS and (self.look is None or self.look.done()):
             with suppress(TimeoutError):

@@ -14,7 +14,7 @@ _FAR_MS: Final = 3_600_000
 #: deleted by age afterwards.
 _STANDS_MS: Final = 60_000
 _SETTLES_MS: Final = 600_000
-#: How long a clock counts after its last report, how often all clocks are compared, and how many are remembered.
+#: How long a clock is considered after its last report, how often all clocks are compared, and how many are remembered.
 _REMEMBERED_MS: Final = 60_000
 _JUDGED_MS: Final = 1_000
 _MOST_WITNESSES: Final = 1_000
@@ -36,7 +36,7 @@ class Clock(Protocol):
         ...
 
     def passed_ms(self) -> float:
-        """Return the milliseconds since a fixed but arbitrary time, by a clock that cannot be set."""
+        """Return the milliseconds since a fixed but arbitrary time, on a clock that cannot be set."""
         ...
 
     async def sleep(self, duration_ms: int) -> None:
@@ -61,11 +61,11 @@ class SteadyTime:
     clock.
 
     Leases, transactions, pins and the grace period of collection end at times stored in the journal. If the time jumped
-    forwards, they would all end at once; if it stood still after a jump backwards, none would end. After an outage of
-    all control planes, it resumes from a little earlier, since no lease could be renewed and no transaction ended
-    meanwhile.
+    forwards, they would all end immediately; if it stood still after a jump backwards, none would end. After an outage
+    of all control planes, it resumes slightly behind the clock, since no lease could be renewed and no transaction
+    ended meanwhile.
 
-    Times in the journal cannot be undone. A clock that is more than an hour ahead is therefore believed only once the
+    Times in the journal cannot be undone. A clock that is more than an hour ahead is therefore believed only when the
     cluster's other clocks agree (`hear`). Until then, the time is in doubt (`is_doubtful`), and nothing may be deleted
     by age.
     """

@@ -1,4 +1,4 @@
-"""A Unix socket that accepts connections before its server runs, and starts the server at the first one."""
+"""A Unix socket that accepts connections before its server runs, and starts the server on the first one."""
 
 import asyncio
 import logging

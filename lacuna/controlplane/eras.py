@@ -1,7 +1,7 @@
 """Chooses positions and ids after a loss of the journal, so that none repeats a lost one.
 
 How many ids were assigned in the lost part is unknown. An era, the time between two losses, therefore has room for more
-numbers than a cluster ever uses, so that the first number of the next era exceeds every lost one.
+numbers than a cluster ever uses, so the first number of the next era exceeds every lost one.
 """
 
 from typing import Final

@@ -30,13 +30,13 @@ _log = logging.getLogger("lacuna.controlplane")
 
 M = TypeVar("M", bound=Message)
 
-#: Lacuna's clients make one call on a connection, and health checks a few.
+#: Lacuna's clients make one call on a connection, and health checks make a few.
 _MAX_CALLS_A_CONNECTION: Final = 8
 _MAX_CALLS: Final = 4_000
 _MAX_CONNECTIONS: Final = 4_000
 #: A client sends a command of at most 32 MiB, after up to 4 MiB of others (`SessionLimits`).
 _MAX_MESSAGE: Final = 40 << 20
-#: The only request of a call arrives at once, and is small.
+#: The only request of a call arrives immediately, and is small.
 _REQUEST_SECONDS: Final = 5.0
 _HANDSHAKE_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 1.0
@@ -70,7 +70,7 @@ Handler = Callable[["Call"], Awaitable[None]]
 
 
 class Call:
-    """One call, as its handler uses it. One task reads while one writes."""
+    """One call, as its handler uses it. One task may read while another writes."""
 
     def __init__(self, context: Any) -> None:
         """Raises CallError if the client's certificate cannot be read."""
@@ -162,7 +162,7 @@ class GrpcServer:
                 self._trim = loop.call_later(_TRIM_SECONDS, self._give_back)
 
     def _give_back(self) -> None:
-        """Return memory to the kernel that gRPC's threads have freed, and that glibc keeps for each thread."""
+        """Return to the kernel the memory that gRPC's threads have freed but glibc keeps for each thread."""
         self._trim = None
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

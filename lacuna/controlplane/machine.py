@@ -1,4 +1,4 @@
-"""The pure state machine, which decides commands into journal records. Only records change durable state.
+"""The pure state machine, which turns commands into journal records. Only records change durable state.
 
     handle(state, command, context) -> Decision    # decides a command; changes nothing durable
     needs_proof(command, decision) -> bool         # whether the reply waits for a proof of leadership
@@ -9,8 +9,8 @@
     set_time(now_ms) -> Decision                   # sets the time for an operator
     snapshot_parts(state) -> Iterator[bytes], restore(parts) -> State
 
-The caller must replay a decision's records at once, in order, before it asks for the next decision. The machine does no
-I/O, and takes time and randomness only from the Context.
+The caller must replay a decision's records immediately, in order, before it requests the next decision. The machine
+does no I/O, and takes time and randomness only from the Context.
 """
 
 import pkgutil

@@ -1,8 +1,8 @@
 """One of several control planes that share a journal. As a standby, it follows the leader until it can lead itself.
 
 A standby replays what the leader appends, so that a takeover only has to wait for the rest of the leader's lease. A
-leader that cannot renew its lease, or finds itself fenced, becomes a standby and reads the state afresh, since its
-decisions that did not become durable are missing from the journal.
+leader that cannot renew its lease, or finds itself fenced, becomes a standby and reloads the state, since any decisions
+that did not become durable are missing from the journal.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ class Node:
 
     @property
     def is_ready(self) -> bool:
-        """Whether this control plane leads, or has replayed the leader's appends and could take over at once."""
+        """Whether this control plane leads, or has replayed the leader's appends and could take over immediately."""
         return self.runtime is not None or (self._has_caught_up and self._leader is not None)
 
     @property
@@ -171,7 +171,7 @@ class Node:
         """Follow and lead until cancelled.
 
         Raises JournalForeign, JournalCorrupt or JournalRefused if only an operator can help. A journal that denies
-        access is given up at once when the control plane starts, and later only after five minutes of denials.
+        access is given up immediately at startup, but later only after five minutes of denials.
         """
         while True:
             async with self._outliving_errors():
@@ -202,7 +202,7 @@ class Node:
         return now - self._refused_since >= _REFUSED_MS
 
     async def close(self) -> None:
-        """Stop leading, so that a standby can take over at once. `run` must have ended."""
+        """Stop leading, so that a standby can take over immediately. `run` must have ended."""
         runtime, self.runtime = self.runtime, None
         self.is_closed = True
         await self._tell()

@@ -74,7 +74,7 @@ def _names_no_transaction(command: CommitSegment) -> bool:
 
 
 class JobRights(PrincipalRights):
-    """The rights of one job's session, by the ACLs at the time of each request."""
+    """The rights of one job's session, according to the ACLs at the time of each request."""
 
     def __init__(self, state: State, authorizer: Authorizer, audit: Audit, job: Job) -> None:
         principal = Principal(USER, job.subject)
@@ -98,7 +98,7 @@ class JobRights(PrincipalRights):
         return None
 
     def shown(self, delta: ClusterDelta) -> ClusterDelta:
-        """Return the part of a cluster change that the job may see, without users and ACLs."""
+        """Return the part of a cluster change that the job may see, without users or ACLs."""
         told = ClusterDelta()
         told.CopyFrom(delta)
         told.ClearField("security")

@@ -61,8 +61,8 @@ _LATE_MS = 1_000
 class RuntimeSettings:
     """Limits and intervals of a runtime. Raises SettingsError.
 
-    Commands wait in the backlog, which has room for `max_backlog` of them, while `max_held` deliveries are held, or
-    `max_held_bytes` of records are waiting for an append. One session may watch `max_subscriptions` partitions.
+    While `max_held` deliveries are held, or `max_held_bytes` of records are waiting for an append, up to `max_backlog`
+    commands wait in the backlog. One session may watch `max_subscriptions` partitions.
     """
 
     snapshot_records: int = setting(
@@ -259,7 +259,7 @@ class Runtime:
         self._fail(error)
 
     async def abort(self, reason: str = "the control plane was killed") -> None:
-        """Stop at once, as in a crash, so that unanswered commands are never answered."""
+        """Stop immediately, as in a crash, so that unanswered commands are never answered."""
         if self._stopped is None:
             self._end(ControlPlaneUnavailable(reason))
         await self.close()
@@ -425,7 +425,7 @@ class Runtime:
     # Commands
 
     def submit(self, session: RuntimeSession, commands: Sequence[Command]) -> None:
-        """Accept commands, and decide them in order: at once, unless too many deliveries are held or decisions have
+        """Accept commands, and decide them in order: immediately, unless too many deliveries are held or decisions have
         taken too long. Raises ControlPlaneUnavailable if the runtime has stopped or the backlog is full.
         """
         self._check_running()
@@ -515,7 +515,7 @@ class Runtime:
             self._state.hot_intake.kept_bytes = self._hot.kept_bytes
 
     def expect_jump(self, by_ms: int) -> None:
-        """Do not mistake it for a pause of the process that a test moves the clock forwards by `by_ms`."""
+        """Do not mistake the coming jump of the clock by `by_ms`, which a test causes, for a pause of the process."""
         self._ticked_ms += by_ms
 
     def _step(self, what: str, decide: Callable[[State, Context], Decision]) -> None:
@@ -633,7 +633,7 @@ class Runtime:
     ) -> None:
         """Replay a decision, queue its records, and hold its replies and deltas for their sessions.
 
-        `command` is the decided command, or None, for example for a tick. `reply` waits for `proof`.
+        `command` is the decided command, or None if there is none, as for a tick. `reply` waits for `proof`.
         """
         is_told = _log.isEnabledFor(logging.INFO)
         for record in decision.records:
@@ -782,7 +782,10 @@ class Runtime:
             return
         # The caller reports errors of the journal, and decides whether they end the process.
         if not isinstance(error, JournalError):
-            _log.critical("the control plane stops; please report it", exc_info=error)
+            _log.critical(
+                "the control plane is stopping because of an unexpected error; please report it",
+                exc_info=error,
+            )
         self._end(ControlPlaneUnavailable(f"the control plane has stopped: {error}"))
         if self._timer is not None:
             self._timer.cancel()

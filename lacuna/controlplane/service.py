@@ -235,7 +235,7 @@ class RunningControlPlane:
         return self._server.address
 
     async def ready(self) -> None:
-        """Return at once, because this control plane leads."""
+        """Return immediately, because this control plane leads."""
 
     @property
     def is_ready(self) -> bool:

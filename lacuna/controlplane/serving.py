@@ -47,7 +47,7 @@ class ServedControlPlane(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether this control plane leads, or could take over at once."""
+        """Whether this control plane leads, or could take over immediately."""
         ...
 
     @property

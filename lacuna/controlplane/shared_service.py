@@ -1,4 +1,4 @@
-"""One of several control planes as a process. It listens at once, and leads or stands by depending on the journal."""
+"""One of several control planes as a process. It listens immediately; the journal determines whether it leads."""
 
 import asyncio
 import os
@@ -92,7 +92,7 @@ class RunningNode:
         await self._server.stop()
 
     async def close(self) -> None:
-        """Stop cleanly: answer everything decided, and release the journal, so that a standby can lead at once."""
+        """Stop cleanly: answer everything decided, and release the journal, so that a standby can lead immediately."""
         self._running.cancel()
         await asyncio.gather(self._running, return_exceptions=True)
         await self.node.close()
@@ -116,7 +116,8 @@ async def serve_shared(
 
     `make_journal` returns the unopened journal for a control plane that clients reach at a given address: `advertised`,
     or by default the one it listens on, or a name in the case of a Unix socket. `clock` is the cluster's clock; leases
-    are measured by the machine's. `on_demand` is that of `Server.start`. Raises OSError if the address cannot be used.
+    are measured by the machine's clock. `on_demand` is that of `Server.start`. Raises OSError if the address cannot be
+    used.
     """
     clock = clock or SystemClock()
 

@@ -57,9 +57,9 @@ class Snapshots:
             await self._snapshotter.close()
 
     async def _make(self, snapshotter: Snapshotter, durable: int) -> None:
-        """Make a snapshot. A failure is only logged, and the next attempt follows when the next snapshot is due.
+        """Make a snapshot. A failure is only logged, and the next attempt is made when the next snapshot is due.
 
-        It merely makes the next replay longer, and an immediate retry would usually fail for the same reason.
+        A failure merely makes the next replay longer, and an immediate retry would usually fail for the same reason.
         """
         try:
             await snapshotter.make(durable)

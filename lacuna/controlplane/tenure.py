@@ -1,4 +1,4 @@
-"""Determines how long a leader may answer: while it is certain that no other control plane has taken over."""
+"""Determines how long a leader may answer: as long as it is certain that no other control plane has taken over."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The metrics of one agent, named by Prometheus's conventions. docs/metrics.md lists them."""
+"""The metrics of one agent, named according to Prometheus's conventions. docs/metrics.md lists them."""
 
 from collections.abc import Callable
 from importlib.metadata import version
@@ -173,7 +173,7 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
     counter("lacuna_sent_bytes", "Bytes sent to clients.", lambda metrics: metrics.bytes_sent),
     counter(
         "lacuna_reading_paused",
-        "How often reading from a client was paused, since its connection or the whole agent held "
+        "How often reading from a client was paused, because its connection or the whole agent held "
         "too many requests or bytes.",
         lambda metrics: metrics.reading_paused,
     ),
@@ -548,8 +548,8 @@ STORE: Final[tuple[Metric[StoreMetrics], ...]] = (
     ),
     counters(
         "lacuna_store_second_attempts",
-        "Requests repeated over a different connection, because they were slower than 95 % of their "
-        "kind, or silent for a second.",
+        "Requests repeated over a different connection, because they were slower than 95% of such "
+        "requests, or silent for a second.",
         ("operation", "reason"),
         _second_attempts,
     ),

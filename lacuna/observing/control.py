@@ -1,4 +1,4 @@
-"""The metrics of a control plane. Only a leader has those of the state. docs/metrics.md lists them."""
+"""The metrics of a control plane. Only a leader reports those about the state. docs/metrics.md lists them."""
 
 import asyncio
 import heapq
@@ -85,7 +85,7 @@ _NODE: Final[tuple[Metric[Node], ...]] = (
     ),
     gauge(
         "lacuna_controlplane_caught_up",
-        "1 if this control plane leads, or could take over at once.",
+        "1 if this control plane leads, or could take over immediately.",
         lambda node: node.is_ready,
     ),
     gauges(
@@ -344,7 +344,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     gauge(
         "lacuna_unsettled_transaction_ranges",
         "Ranges of committed transactions, one per partition, before which a cut may have to end. "
-        "Beyond some ten thousand, earlier transactions are joined, so that cuts may be lower than necessary.",
+        "Beyond about ten thousand ranges, earlier transactions are joined, so cuts may be lower than necessary.",
         lambda seen: seen.state.unsettled.count,
     ),
     gauges(
@@ -650,7 +650,8 @@ _LAGS: Final[tuple[Metric[_Lags], ...]] = (
     ),
     gauges(
         "kafka_consumergroup_lag",
-        "Offsets that a read_committed consumer has not read yet, without holes, aborted records and control records.",
+        "Offsets that a read_committed consumer has not read yet, not counting holes, aborted records or control "
+        "records.",
         ("consumergroup", "topic", "partition"),
         lambda lags: [(*each.labels, each.offsets) for each in lags.of_partitions],
     ),

@@ -75,7 +75,7 @@ class Shown:
 
 
 class Endpoint:
-    """Answers one request per connection, and closes connections beyond 32 at a time."""
+    """Answers one request per connection, and closes any connection beyond 32 concurrent ones."""
 
     def __init__(self, observed: Observed, siblings: Siblings | None = None) -> None:
         """With `siblings`, several workers share the port, and each returns the metrics of all of them."""
@@ -166,7 +166,7 @@ async def endpoint_served(
 ) -> AsyncIterator[None]:
     """While the body runs, serve metrics and health to `siblings` and, unless `address` is empty, at that HOST:PORT.
 
-    Raises UserError if the address is malformed, and ListenError if it cannot be listened on.
+    Raises UserError if the address is malformed, and ListenError if the process cannot listen on it.
     """
     endpoints: list[Endpoint] = []
     try:

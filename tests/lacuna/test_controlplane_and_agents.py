@@ -307,7 +307,7 @@ def test_the_time_is_set_to_the_clock_while_no_control_plane_runs(
         (
             "sqlite:file",
             "sqlite:no/folder/file",
-            "cannot write beside no/folder/file: No such file",
+            "cannot write next to no/folder/file: No such file",
         ),
     ],
 )

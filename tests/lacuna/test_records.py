@@ -338,7 +338,7 @@ def test_a_past_time_that_cannot_be_shown(refuse: Refusal, lacuna_topic: NewTopi
         refuse("time-travel", topic, "--at", "2020-01-01T00:00Z"),
         refuse("time-travel", topic, "--at", "-40d"),
     ):
-        assert told.startswith(f"the visible part of {topic} is known only since 20")
+        assert told.startswith(f"the visible part of {topic} is known only from 20")
     assert "in the future" in refuse("consume", topic, "--at", "2999-01-01")
     assert "-15m for fifteen" in refuse("consume", topic, "--at", "yesterday")
     assert "both define the end" in refuse("consume", topic, "--at", "-1s", "--until", "end")

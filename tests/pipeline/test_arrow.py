@@ -205,7 +205,7 @@ def test_a_past_time_and_a_snapshot_of_the_metadata(running: Cluster) -> None:
         ({"start": "soon"}, "use a time such as"),
         ({"end": 5, "as_of": "-1m"}, "leave one of them out"),
         ({"as_of": "-1m", "isolation": "uncommitted"}, "leave isolation out"),
-        ({"as_of": "-10d"}, "as_of: the visible part of orders is known only since"),
+        ({"as_of": "-10d"}, "as_of: the visible part of orders is known only from"),
         ({"data": "no/such/folder"}, "there is no folder no/such/folder: check"),
         ({"data": "."}, "no cluster is running on the data folder .: start it"),
         ({"data": None}, "no bucket is specified: provide the data folder"),

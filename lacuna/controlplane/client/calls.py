@@ -8,7 +8,7 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply
 
 
 class Calls:
-    """Futures of replies by command id. At most `max_calls` calls may wait; further ones fail at once."""
+    """Futures of replies by command id. At most `max_calls` calls may wait; further ones fail immediately."""
 
     def __init__(self, max_calls: int) -> None:
         self._max_calls = max_calls

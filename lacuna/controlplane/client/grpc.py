@@ -1,4 +1,4 @@
-"""The Session stream over gRPC. The first connection imports grpcio, since many commands open none."""
+"""The Session stream over gRPC. grpcio is imported on the first connection, since many commands never connect."""
 
 import asyncio
 import socket
@@ -78,7 +78,7 @@ def addresses_in(text: str) -> list[str]:
 async def ask_once(
     address: str, method: str, request: bytes, seconds: float, tls: ControlTls | None = None
 ) -> bytes:
-    """Make a call with one request and one response. Raises CallError, including if it takes longer than `seconds`."""
+    """Make a call with one request and one response. Raises CallError if it fails or takes longer than `seconds`."""
     grpc = imported()
     try:
         async with asyncio.timeout(seconds):

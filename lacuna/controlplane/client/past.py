@@ -1,4 +1,4 @@
-"""Asks where partitions ended for read_committed consumers at a past time, and where they can be cut now."""
+"""Requests the offsets at which partitions ended for read_committed consumers at a past time, or can be cut now."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -71,6 +71,8 @@ async def read_as_of(
 
 
 def not_known(what: str, known_from_ms: int) -> str:
-    """Return the error message for a time before `known_from_ms`, the first known one of a topic or several."""
+    """Return the error message for a time before `known_from_ms`, the earliest time that is known for one or more
+    topics.
+    """
     since = show_time(known_from_ms)
-    return f"the visible part of {what} is known only since {since}: give a later time"
+    return f"the visible part of {what} is known only from {since} on: give a later time"

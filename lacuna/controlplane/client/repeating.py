@@ -20,7 +20,7 @@ _FEW: Final = 100
 
 
 def may_have_ended_a_leader(command: Command) -> bool:
-    """Return whether a command that its leader was deciding when it fell silent may be the cause."""
+    """Return whether a command may have silenced the leader that was deciding it."""
     verb = command.WhichOneof("verb")
     if verb == "offset_fetch":  # consumers send it, and an unknown error would make them give up
         groups = command.offset_fetch.groups

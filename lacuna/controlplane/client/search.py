@@ -176,8 +176,8 @@ class LeaderSearch:
         return response
 
     def _may_serve(self, place: str, first: SessionResponse) -> bool:
-        """Return whether to begin a session: if there is none yet, or only one with an earlier leader, which then ends.
-        Otherwise, this is an earlier leader, or the current one under a different name.
+        """Return whether to begin a session: true if there is none yet, or only one with an earlier leader, which then
+        ends. Otherwise, `place` is an earlier leader, or the current one under a different name.
         """
         if self._session is None:
             return True

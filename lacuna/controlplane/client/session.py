@@ -2,9 +2,9 @@
 
 While one message is being sent, commands are collected for the next. When the stream ends, all views are stale until a
 control plane leads again (`search`). The client then renews its subscriptions, and resends unanswered commands that may
-be decided twice and are not suspected of having silenced the leader (`repeating`). Calls with other commands that were
-sent fail, since their outcome is unknown. After `give_up_after` seconds without a session, calls and `ready` fail at
-once.
+be decided twice and are not suspected of having silenced the leader (`repeating`). Other calls whose commands were sent
+fail, since their outcome is unknown. After `give_up_after` seconds without a session, calls and `ready` fail
+immediately.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ _MANY_TOLD: Final = 100
 class SessionLimits(SearchLimits):
     """Limits on subscribed partitions, waiting calls, and the contents of a message. Times are in seconds.
 
-    `max_message_wishes` limits how many partitions a message subscribes and unsubscribes, since both ends process them
-    in small steps. A message may exceed `max_message_bytes` by one command of at most `max_command_bytes`, which the
-    service accepts.
+    `max_message_wishes` limits how many partitions a message subscribes to and unsubscribes from, since both ends
+    process them in small steps. A message may exceed `max_message_bytes` by one command of at most `max_command_bytes`,
+    which the service accepts.
     """
 
     max_partitions: int = 10_000
@@ -167,7 +167,7 @@ class SessionClient:
             await self._search.run()
         except Exception as error:
             _log.critical(
-                "the control plane client stops because of an unexpected error; please report it",
+                "the control plane client is stopping because of an unexpected error; please report it",
                 exc_info=error,
             )
             self._subscriptions.interrupt()
@@ -216,7 +216,7 @@ class SessionClient:
         """
         response = first
         while not response.cluster:
-            self._not_found(f"the control plane at {address} leads, but waits for its journal")
+            self._not_found(f"the control plane at {address} leads, but is waiting for its journal")
             response = await stream.read()
         return response
 
@@ -227,7 +227,7 @@ class SessionClient:
                 self._failure = ControlPlaneUnavailable(reason)
 
     def _is_older(self, response: SessionResponse) -> bool:
-        """Whether the journal is shorter than at earlier replies, a loss that continuing would hide."""
+        """Whether the journal is shorter than in earlier replies: a loss, which continuing would hide."""
         return 0 < response.journal_position < self.journal_position
 
     def _why_older(self, address: str, response: SessionResponse) -> str:
@@ -329,7 +329,7 @@ class SessionClient:
                 verb = command.WhichOneof("verb")
                 message = (
                     f"{verb} was in progress when the control plane fell silent ({reason}), and "
-                    "may be the cause. It will not be sent to the next leader: ask for less at a time"
+                    "may be the cause. It will not be sent to the next leader: request less at a time"
                 )
                 del self._sent[command.command_id]
                 refused = CommandRefused(ErrorCode.UNKNOWN_SERVER_ERROR, message)

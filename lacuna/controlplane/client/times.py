@@ -13,8 +13,8 @@ _MILLISECONDS: Final = re.compile(r"[0-9]{9,15}", re.ASCII)
 
 
 def seconds_of(text: str) -> float | None:
-    """Return a duration such as 250ms, 30s, 10m, 24h or 7d in seconds, or None for any other text, for 0, and for more
-    than a century.
+    """Return a duration such as 250ms, 30s, 10m, 24h or 7d in seconds, or None if it is malformed, 0, or longer than a
+    century.
     """
     match = _DURATION.fullmatch(text.strip())
     seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
@@ -22,8 +22,8 @@ def seconds_of(text: str) -> float | None:
 
 
 def time_of(text: str, now_ms: int, zone: tzinfo | None = None) -> int | None:
-    """Return a time, given in ISO 8601 or as a duration ago (10m or -10m), in milliseconds since 1970. Return None for
-    any other text. A time without a zone is in `zone`, or local if that is None.
+    """Return a time, given in ISO 8601 or as an age (10m or -10m), in milliseconds since 1970. Return None for any
+    other text. A time without a zone is in `zone`, or in local time if that is None.
     """
     ago = seconds_of(text.removeprefix("-"))
     if ago is not None:
@@ -38,7 +38,7 @@ def time_of(text: str, now_ms: int, zone: tzinfo | None = None) -> int | None:
 
 
 def past_time_of(text: str, now_ms: int) -> int:
-    """Return a past time in milliseconds since 1970, given as such or in a form that `time_of` accepts.
+    """Return a past time in milliseconds since 1970, given in that form or in one that `time_of` accepts.
 
     Raises ValueError for other text and for future times. The message names the accepted forms.
     """

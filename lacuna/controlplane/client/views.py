@@ -84,7 +84,7 @@ class Feed(Protocol):
         ...
 
     def want_cluster(self) -> None:
-        """Raise ControlPlaneUnavailable if the control plane is unreachable, so that no snapshot can arrive."""
+        """Raise ControlPlaneUnavailable if the control plane is unreachable and no snapshot can arrive."""
         ...
 
     def note_use(self, view: "PartitionView") -> None:
@@ -173,7 +173,7 @@ class PartitionView:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether a caller listens to or waits for the view, so that it must stay subscribed."""
+        """Whether a caller listens to or waits for the view, so it must stay subscribed."""
         return self._users > 0
 
     def apply(self, delta: PartitionDelta) -> bool:
@@ -208,7 +208,7 @@ class PartitionView:
         return True
 
     def leave(self) -> None:
-        """Record that the session has ended, so that versions may be missed from now on."""
+        """Record that the session has ended, so versions may be missed from now on."""
         self.is_as_left = self.is_as_left or self.is_current
         self.is_current = self._is_filling = False
 

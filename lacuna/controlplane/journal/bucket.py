@@ -5,7 +5,7 @@ each number. A new leader first raises the epoch in the manifest, with `If-Match
 append without records, at the end. The next append of every earlier leader fails, since its number is that of an
 opening.
 
-    takeover: load the manifest · replace it, epoch + 1 · list the last appends, read those that were not read yet ·
+    takeover: load the manifest · replace it, epoch + 1 · list the last appends, read those not read yet ·
               create the opening · replace the manifest, to be sure
 
 The last step fails if yet another leader has taken over. In that case, appends may have been trimmed while this leader
@@ -88,9 +88,9 @@ class BucketJournal:
 
     `new_cluster_id` returns an id for a new cluster, and `new_id` 16 random bytes. `address` is where this writer
     serves. It takes over from an earlier writer that has closed the journal, or has not changed the manifest for
-    `lease` seconds of `clock`. An append that is not answered within `answer_timeout` seconds is in doubt. Snapshots
-    are in the same bucket unless `snapshots` is a different store. `place` tells the snapshot process where to find the
-    journal and its snapshots.
+    `lease` seconds, measured by `clock`. An append that is not answered within `answer_timeout` seconds is in doubt.
+    Snapshots are in the same bucket unless `snapshots` is a different store. `place` tells the snapshot process where
+    to find the journal and its snapshots.
     """
 
     snapshot_appends: int | None = _SNAPSHOT_APPENDS
@@ -302,7 +302,7 @@ class BucketJournal:
         )
 
     async def _is_there(self, mark: Mark) -> bool:
-        """Whether this append is still at its place in the journal, which may have been restored to an earlier time."""
+        """Whether this append is still in its place in the journal, which may have been restored to an earlier time."""
         header = await self._appends.header_of(mark.number) if mark.number else None
         return header is not None and header.mark == mark
 
@@ -443,7 +443,7 @@ class BucketJournal:
         if not is_ours:
             self._failed = JournalFenced(
                 f"another control plane has taken over the journal in {self.name} and written append {mark.number}: "
-                "this one stops"
+                "this one stops leading"
             )
             raise self._failed
         self._last = mark
@@ -453,7 +453,8 @@ class BucketJournal:
 
     def _fenced(self, fencing_token: int) -> JournalFenced:
         return JournalFenced(
-            f"another control plane has taken over {self.name} (the epoch is no longer {fencing_token}): this one stops"
+            f"another control plane has taken over {self.name} (the epoch is no longer {fencing_token}): "
+            "this one stops leading"
         )
 
     async def load_snapshot(self) -> Snapshot | None:

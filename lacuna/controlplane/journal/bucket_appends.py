@@ -2,7 +2,7 @@
 
     head:  magic, format version, number, epoch, first position, count of records, random id, CRC-32 of the directory
            and the records, size of the records in bytes, count of hot segments, CRC-32 of everything before it,
-           the directory (of each hot segment: lease id, sequence, size in bytes, its CRC-32 by `hot_checksum`),
+           the directory (of each hot segment: lease id, sequence, size in bytes, and its `hot_checksum`),
            the records as `rows.encode_records` encodes them
     then the bytes of the hot segments, in the order of the directory
 
@@ -303,12 +303,12 @@ class Appends:
     async def follow(
         self, after: Mark, *, until: int | None = None, seen: Manifest | None = None
     ) -> AsyncIterator[Append]:
-        """Yield the appends after a mark, up to the end or, if all appends up to number `until` are known to exist, up
-        to that.
+        """Yield the appends after a mark, up to the end, or up to number `until` if all appends up to it are known to
+        exist.
 
-        The journal ends before the first missing append that the manifest does not know of either, be it `seen`, an
-        earlier version, or the current one. At first, as many reads run concurrently as appends are known to exist, but
-        at least one; this number doubles after each append, up to `_AHEAD`. Raises JournalTrimmed, JournalLoss and
+        The journal ends before the first missing append that is also unknown to the manifest: to `seen`, an earlier
+        version of it, and to the current one. At first, as many reads run concurrently as appends are known to exist,
+        but at least one; this number doubles after each append, up to `_AHEAD`. Raises JournalTrimmed, JournalLoss and
         JournalCorrupt.
         """
         epoch = 0

@@ -51,7 +51,7 @@ class Bucket:
     """A store as a journal uses it, called `name` in messages. The caller closes the store.
 
     Each call is retried for `answer_timeout` seconds, and then raises JournalUnreachable. If the store denies access,
-    it raises JournalRefused: at once, or after the same time if access was granted before, since a denial may be
+    it raises JournalRefused: immediately, or after the same time if access was granted before, since a denial may be
     temporary, for example while credentials are rotated. After either error, a write may still have happened, or may
     happen later. Reads raise JournalCorrupt if an object in an encrypted bucket was changed, and JournalRefused if the
     keys are missing.
@@ -66,7 +66,7 @@ class Bucket:
         self._readers = ThreadPoolExecutor(READ_THREADS, "journal-read")
 
     async def load(self, key: str) -> VersionedObject | None:
-        """Return a whole object with its ETag, or None if it does not exist."""
+        """Return a complete object with its ETag, or None if it does not exist."""
         try:
             found = await self._repeated(self._writers, lambda: self._store.load(key))
         except ObjectNotFoundError:
@@ -104,7 +104,7 @@ class Bucket:
             return None
 
     async def read(self, key: str) -> bytes | None:
-        """Return a whole object, or None if it does not exist."""
+        """Return a complete object, or None if it does not exist."""
         try:
             data = bytes(await self._repeated(self._readers, lambda: self._store.get_all(key)))
         except ObjectNotFoundError:

@@ -180,7 +180,7 @@ class HeldManifest:
         else:
             what = f"its epoch is now {present.epoch}, and this one's is {self.manifest.epoch}"
         return JournalFenced(
-            f"another control plane has taken over the journal in {self._bucket.name} ({what}): this one stops"
+            f"another control plane has taken over the journal in {self._bucket.name} ({what}): this one stops leading"
         )
 
 

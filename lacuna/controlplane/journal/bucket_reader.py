@@ -30,7 +30,7 @@ class ManifestWatch:
 
     @property
     def silent(self) -> float:
-        """The seconds for which the manifest is known to have been unchanged, as of the last `look`."""
+        """The number of seconds for which the manifest is known to have been unchanged, as of the last `look`."""
         return self._watch.silent
 
     async def look(self) -> VersionedObject | None:

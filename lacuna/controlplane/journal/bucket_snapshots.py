@@ -236,7 +236,7 @@ class BucketSnapshots:
         return found, damage
 
     async def _keys(self) -> dict[str, tuple[JournalSnapshotName, bool]]:
-        """Return the keys of all snapshots: a few in a bucket, each with some parts."""
+        """Return all keys of snapshots: those of the indexes and of the parts."""
         keys: dict[str, tuple[JournalSnapshotName, bool]] = {}
         last = ""
         while page := await self._bucket.list(JOURNAL_SNAPSHOTS_PREFIX, last):

@@ -1,4 +1,4 @@
-"""Checks whether a journal still contains every acknowledged record, by the files beside it (docs/adr/0020).
+"""Checks whether a journal still contains every acknowledged record, based on the files next to it (docs/adr/0020).
 
 This happens before anything is written, because SQLite would overwrite unreadable data that could still be repaired.
 """

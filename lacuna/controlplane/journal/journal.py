@@ -53,7 +53,7 @@ class JournalUnfinished(JournalForeign):
 
     def __init__(self, what: str) -> None:
         self.what = what
-        super().__init__(f"{what}: run `lacuna controlplane copy` again, which starts afresh")
+        super().__init__(f"{what}: run `lacuna controlplane copy` again, which starts over")
 
 
 class JournalCorrupt(JournalError):
@@ -104,7 +104,7 @@ class OpenedJournal:
 
 
 class Seal(NamedTuple):
-    """Distinguishes an append from any that may replace it, by its place in the journal and a checksum."""
+    """Distinguishes an append from any that may replace it, by its position in the journal and a checksum."""
 
     place: int
     crc: int
@@ -137,11 +137,12 @@ class JournalBatch:
 class Snapshot:
     """The state after all records up to and including `position`, in parts as the machine serializes it.
 
-    Each part is some MiB and is stored unchanged, so that a snapshot can be larger than one message or row. To store a
-    snapshot, `parts` may be an iterator that serializes the state on the fly; a loaded one can be iterated repeatedly.
+    Each part is a few MiB in size and is stored unchanged, so that a snapshot can be larger than one message or row. To
+    store a snapshot, `parts` may be an iterator that serializes the state on the fly; a loaded one can be iterated
+    repeatedly.
 
-    `seal` is that of the append that ends there, as in `JournalBatch`. It is None if the journal begins with the
-    snapshot.
+    `seal` is that of the append that ends at `position`, as in `JournalBatch`. It is None if the journal begins with
+    the snapshot.
     """
 
     position: int
@@ -238,8 +239,8 @@ class Journal(Protocol):
 class Leader:
     """The writer that leads a shared journal.
 
-    `address` is where it serves, according to the journal. It has not renewed its lease for at least `silent` seconds,
-    measured by a clock that does not depend on the leader's machine.
+    `address` is where it serves, according to the journal. The leader has not renewed its lease for at least `silent`
+    seconds, measured by a clock that does not depend on its machine.
     """
 
     epoch: int

@@ -3,7 +3,7 @@
 Each append is one row, and is inserted with its hot segments (`postgresql_hot`) by a single statement, which is a
 transaction of its own. The statement inserts nothing unless the leader's row still contains the writer's epoch, and
 locks that row until it has committed. So a late append inserts nothing, and a takeover, which updates the row, waits
-for the current append and counts its records.
+for the current append and includes its records.
 """
 
 import asyncio
@@ -121,8 +121,8 @@ class PostgresqlJournal:
 
     `new_cluster_id` returns an id for a new cluster. `address` is where this writer serves. It takes over from an
     earlier writer that has closed the journal, or that `watch` or `open` has observed to be silent for `lease` seconds.
-    Without an answer within `answer_timeout` seconds, an append is in doubt, and a renewal has failed. Snapshots are in
-    the same database unless `snapshots` is a different store, which `place` then names.
+    If there is no answer within `answer_timeout` seconds, an append is in doubt, and a renewal is treated as failed.
+    Snapshots are in the same database unless `snapshots` is a different store, which `place` then names.
 
     Raises JournalRefused if `url` is not the URL of a PostgreSQL database.
     """
@@ -358,7 +358,7 @@ class PostgresqlJournal:
     def _why_failed(self, error: Exception, first: int, last: int) -> JournalError:
         if isinstance(error, asyncpg.UniqueViolationError):
             return JournalFenced(
-                f"another control plane has appended position {first} to {self.name}: this one stops"
+                f"another control plane has appended position {first} to {self.name}: this one stops leading"
             )
         if is_from_living_server(error):
             return meaning_of(error, self.name)

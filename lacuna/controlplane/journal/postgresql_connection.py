@@ -153,8 +153,8 @@ _MEANINGS: Final = (
 
 
 def name_of(url: str) -> str:
-    """Return a database URL for display, without the password and options. Raises JournalRefused if it is not the URL
-    of a PostgreSQL database.
+    """Return a database URL for display, without the password or options. Raises JournalRefused if it is not the URL of
+    a PostgreSQL database.
     """
     try:
         parts = urlsplit(url)
@@ -233,7 +233,7 @@ def meaning_of(error: Exception, name: str) -> JournalError:
 
 
 def is_from_living_server(error: Exception) -> bool:
-    """Whether the server rejected a statement but stayed up, so that the statement had no effect."""
+    """Whether the server rejected a statement but stayed up, so the statement had no effect."""
     return isinstance(error, asyncpg.PostgresError) and error.severity_en == "ERROR"
 
 

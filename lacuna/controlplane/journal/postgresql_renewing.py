@@ -55,7 +55,7 @@ class Warnings:
 def fenced(name: str, fencing_token: int) -> JournalFenced:
     """Return the error for a leader whose epoch, `fencing_token`, is no longer the journal's."""
     return JournalFenced(
-        f"another control plane has taken over {name} (the epoch is no longer {fencing_token}): this one stops"
+        f"another control plane has taken over {name} (the epoch is no longer {fencing_token}): this one stops leading"
     )
 
 
@@ -74,7 +74,9 @@ async def renew(
 
 
 class PostgresqlRenewer:
-    """Renews over a separate connection, opened for the first renewal. A renewal without a timely answer has failed."""
+    """Renews over a separate connection, opened for the first renewal. A renewal that is not answered in time is
+    treated as failed.
+    """
 
     def __init__(self, url: str, fencing_token: int, answer_timeout: float) -> None:
         self._url = url

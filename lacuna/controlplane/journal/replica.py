@@ -92,7 +92,7 @@ def restored(snapshot: Snapshot) -> State:
 
 
 async def _restored(snapshot: Snapshot) -> State:
-    """Return the state in a snapshot like `restored`, but let other tasks run after each part."""
+    """Return the state in a snapshot, as `restored` does, but let other tasks run after each part."""
     state = State()
     with _formats_of(snapshot):
         for part in snapshot.parts:

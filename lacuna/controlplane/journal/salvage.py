@@ -2,7 +2,7 @@
 
 The intact part is the newest undamaged snapshot and the batches that follow it without a gap. It becomes a new journal,
 whose positions and ids begin beyond any that the lost part may have used (`lacuna.controlplane.eras`). Copies of the
-old files are kept beside it. After an interruption, either the old files are still in place and cannot be opened, or
+old files are kept next to it. After an interruption, either the old files are still in place and cannot be opened, or
 the new ones have replaced them.
 """
 
@@ -154,7 +154,7 @@ def _batches(path: str, position: int, problems: list[str]) -> Iterator[JournalB
 
 
 def _keep(path: str) -> str:
-    """Copy all files of the journal to a new folder beside it, and return the folder."""
+    """Copy all files of the journal to a new folder next to it, and return the folder."""
     number = 1
     while os.path.exists(f"{path}.kept-{number}"):
         number += 1

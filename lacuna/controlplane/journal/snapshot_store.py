@@ -1,4 +1,4 @@
-"""Where a journal's snapshots are stored, unless they are in a file beside it."""
+"""Where a journal's snapshots are stored, unless they are in a file next to it."""
 
 import logging
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class SnapshotStore(Protocol):
     async def trimmable(self, cluster_id: str, judge: Judge | None = None, /) -> int:
         """Return the position of the older of the newest `KEPT_SNAPSHOTS` that fit, or 0 if there are fewer.
 
-        The journal must keep the append that ends there, since the snapshot is checked against it.
+        The journal must keep the append that ends at that position, since the snapshot is checked against it.
         """
         ...
 

@@ -1,8 +1,8 @@
 """The journal in SQLite.
 
-It uses a write-ahead log with synchronous=FULL, so that a commit is one write and one sync of the log file. Each append
-is one row, and one append runs at a time. Hot segments are in a table of their own (`sqlite_hot`). Readers, such as the
-snapshot process, do not block the writer. A lock on a file beside the database keeps a second control plane out.
+It uses a write-ahead log with synchronous=FULL, so a commit is one write and one sync of the log file. Each append is
+one row, and one append runs at a time. Hot segments are in a table of their own (`sqlite_hot`). Readers, such as the
+snapshot process, do not block the writer. A lock on a file next to the database keeps a second control plane out.
 """
 
 import asyncio
@@ -206,11 +206,11 @@ class SqliteJournal:
         if not self._opened().execute(_APPEND, row).fetchall():
             raise JournalFenced(
                 f"another control plane has taken over {self.path} (the token is no longer "
-                f"{row[-1]}): this one stops"
+                f"{row[-1]}): this one is shutting down"
             )
 
     async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
-        """Return the bytes of hot segments, read some MiB at a time so that appends can run in between."""
+        """Return the bytes of hot segments, read a few MiB at a time so that appends can run in between."""
         found: dict[HotKey, bytes] = {}
         for portion in in_portions(keys, self._hot, _HOT_BYTES_AT_ONCE, _HOT_AT_ONCE):
             found.update(await self._submit(partial(self._read_hot, portion)))
@@ -326,7 +326,7 @@ def take_lock(path: str) -> int:
     try:
         descriptor = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise JournalError(f"cannot write beside {path}: {error.strerror}") from error
+        raise JournalError(f"cannot write next to {path}: {error.strerror}") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

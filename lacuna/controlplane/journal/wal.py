@@ -6,9 +6,9 @@ belong to finished commits.
 
 The later frames tell the two cases apart. A commit is synced before the next one begins, so at most one commit is not
 synced, and its last frame has the commit mark. If a frame follows a commit mark and continues its checksum, the commit
-before it had been synced, so any invalid frame up to there was damaged later. Frames that prove nothing are those from
-an earlier use of the log, which have a different salt, and those left over after a shorter commit, which do not
-continue its checksum.
+before it had been synced, so any invalid frame up to that mark was damaged later. Two kinds of frames prove nothing:
+those from an earlier use of the log, which have a different salt, and those left over after a shorter commit, which do
+not continue its checksum.
 
 The format: https://www.sqlite.org/fileformat2.html#walformat
 """

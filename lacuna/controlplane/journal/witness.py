@@ -1,11 +1,11 @@
-"""The witness: a file beside the journal with the position up to which it was acknowledged.
+"""The witness: a file next to the journal with the position up to which it was acknowledged.
 
 SQLite's log does not show this position, since a damaged last commit looks like an unfinished one. The position of each
 append is therefore written here after the append is durable, and before it is acknowledged. The file is not synced,
 which would double the syncs of a commit. It is never ahead of the journal on the disk. Like the page cache, it survives
 if the process is killed; after a power cut, it may be behind, and then proves less.
 
-Two slots are written in turn, so that a torn or damaged write leaves the other slot intact.
+Two slots are written alternately, so that a torn or damaged write leaves the other slot intact.
 
     slot   magic 8, cluster (first 8 bytes of the SHA-256 of its id), position i64, CRC-32 u32
 
@@ -58,7 +58,7 @@ def _digest(cluster_id: str) -> bytes:
 
 
 class Witness:
-    """The witness file at `path`, for the journal's writer. It is created anew with `position`."""
+    """The witness file at `path`, for the journal's writer. It is recreated with `position`."""
 
     def __init__(self, path: str, cluster_id: str, position: int) -> None:
         self._cluster = _digest(cluster_id)

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def do_nothing() -> None:
-    """The default for what follows a job."""
+    """The default action after a job."""
 
 
 class _Submitted(NamedTuple):

@@ -60,7 +60,7 @@ EVERYBODY: Final = "User:*"
 
 
 class AclFilter(NamedTuple):
-    """A filter for ACLs. None matches any name, principal or host, and ANY any type, operation or permission."""
+    """A filter for ACLs. None matches any name, principal or host; ANY matches any type, operation or permission."""
 
     resource_type: int = ResourceType.ANY
     resource_name: str | None = None

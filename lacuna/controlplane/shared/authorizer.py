@@ -1,12 +1,12 @@
-"""Authorizes operations by the rules of Kafka's StandardAuthorizer (KIP-11, KIP-290, KIP-801).
+"""Authorizes operations according to the rules of Kafka's StandardAuthorizer (KIP-11, KIP-290, KIP-801).
 
 Super users may do everything. Of the ACLs that apply to a resource (by its name, a prefix of its name, or `*`), those
 that deny the operation take precedence over those that allow it. Without an ACL that allows it, the operation is
 denied. An ACL that allows Read, Write, Delete or Alter also allows Describe, and one that allows AlterConfigs also
 allows DescribeConfigs; one that denies an operation denies nothing else.
 
-A decision considers only the ACLs of one principal and of User:*, and looks them up by each name that can match, which
-takes a few microseconds whether there are ten ACLs or 100,000. Decisions are cached until an ACL changes, except those
+A decision considers only the ACLs of one principal and of User:*, and looks them up by each name that can match. This
+takes a few microseconds, whether there are ten ACLs or 100,000. Decisions are cached until an ACL changes, except those
 about long names, since clients choose these.
 """
 
@@ -89,7 +89,7 @@ _Pattern = tuple[int, int, str]
 
 
 class Authorizer:
-    """Authorizes operations by the ACLs in `security`, and follows changes to them."""
+    """Authorizes operations according to the ACLs in `security`, and follows changes to them."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Authorizer:
     def rule(
         self, principal: Principal, host: str, operation: int, resource_type: int, name: str
     ) -> str:
-        """Return the rule that decides about an operation, as Kafka's log words it."""
+        """Return the rule that applies to an operation, in the words of Kafka's log."""
         if principal in self._super_users:
             return "SuperUser"
         if self._version != self._security.acls_version:

@@ -186,7 +186,7 @@ DEAD_LETTER_RULES: Final[Mapping[str, TopicConfig]] = MappingProxyType(
             name=DEAD_LETTER_CREATION,
             type=ConfigType.BOOLEAN,
             default="false",
-            documentation="Whether the dead-letter queue of a share group is created once it is needed.",
+            documentation="Whether the dead-letter queue of a share group is created when it is first needed.",
             check=boolean,
         ),
         DEAD_LETTER_PREFIX: TopicConfig(

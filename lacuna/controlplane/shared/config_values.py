@@ -43,7 +43,7 @@ def shorten(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return `text` from a peer as it can be logged: cut to 100 characters, and on one line."""
+    """Return `text` from a peer in a form that can be logged: cut to 100 characters, and on one line."""
     text = shorten(text)
     return text if text.isprintable() else ascii(text)[1:-1]
 

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """All error codes of Kafka 4.4's protocol, and below -1 those of Lacuna."""
+    """All error codes of Kafka 4.4's protocol and, below -1, those of Lacuna."""
 
     OUT_OF_TURN = -1005
     HOT_REFUSED = -1004

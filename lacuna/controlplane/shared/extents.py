@@ -157,7 +157,7 @@ class ExtentTable:
         return table
 
     def fence(self, start: int, stop: int) -> bytes:
-        """Return the `fence_of` the extents with index in [start, stop)."""
+        """Return the digest (`fence_of`) of the extents with index in [start, stop)."""
         return fence_of(self.columns(start, stop))
 
     def prepend(self, columns: ExtentColumns) -> None:
@@ -243,7 +243,7 @@ class DeadRanges:
     def add_all(self, pairs: "array[int]") -> None:
         """Add ranges, given in order as first, end, first, end, ..., in a single pass.
 
-        If they were added one by one in the middle, each would move all later ranges.
+        If they were added one by one in the middle, each addition would move all later ranges.
         """
         if len(pairs) == 2:  # nearly always
             self.add(pairs[0], pairs[1])

@@ -58,8 +58,8 @@ class Widths:
         return WIDTHS[min(bisect_left(_AGES, age), len(WIDTHS) - 1)] if age > 0 else 1
 
     def kept(self, seconds: Sequence[int]) -> list[int]:
-        """Thin entries at these seconds, as of the last of them. Return the indexes of those that still answer for a
-        multiple of the interval at their time.
+        """Thin entries at these seconds, as of the last of them. Return the indexes of those that are kept because they
+        apply at a multiple of the interval for their time.
         """
         self.thinned_at = seconds[-1]
         kept: list[int] = []
@@ -131,7 +131,7 @@ class History(Widths):
         return self.offsets[bisect_right(self.seconds, second) - 1]
 
     def thin(self) -> None:
-        """Drop the entries that answer for no multiple of the interval at their time."""
+        """Drop the entries that apply at no multiple of the interval for their time."""
         seconds = self.seconds
         kept = self.kept(seconds)
         self.seconds = array("q", map(seconds.__getitem__, kept))

@@ -1,4 +1,4 @@
-"""Tells the address of a control plane from the name of one that cannot be reached from other machines."""
+"""Distinguishes the address of a control plane from the name of one that cannot be reached from other machines."""
 
 
 def is_address(leader: str) -> bool:

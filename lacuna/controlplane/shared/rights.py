@@ -66,7 +66,7 @@ def on_topics(
 
 
 def on_topic_ids(operation: Operation, topic_ids: Iterable[bytes], names: Names) -> Iterator[Need]:
-    """Yield needs on topics, but not on ones that do not exist, since the reply says so."""
+    """Yield needs on the topics that exist; the reply reports the others."""
     for topic_id in dict.fromkeys(topic_ids):
         if name := names.topic_name(topic_id):
             yield Need((operation,), ResourceType.TOPIC, name)
@@ -149,7 +149,7 @@ QUESTIONS: Final[Mapping[str, Rule]] = {
 
 
 class PrincipalRights:
-    """The rights of one principal, by the ACLs at the time of each request. `rule_of` returns a verb's rule."""
+    """A principal's rights, according to the ACLs at the time of each request. `rule_of` returns a verb's rule."""
 
     #: How messages refer to a principal that may not use a verb at all.
     kind = "jobs"
@@ -286,9 +286,10 @@ def _shown_descriptions(rights: PrincipalRights, reply: Reply) -> None:
 
 
 def _shown_members(rights: PrincipalRights, reply: Reply) -> None:
-    """As in Kafka (KIP-848), omit all members of a group if any of them has a topic that may not be described.
+    """As in Kafka (KIP-848), omit all members of a group if any of them has been assigned a topic that may not be
+    described.
 
-    Only topics in assignments and targets count, not those that a member merely subscribes to.
+    Only topics in assignments and targets are considered, not those that a member merely subscribes to.
     """
     for group in reply.consumer_groups_described.groups:
         has_hidden = not all(

@@ -1,9 +1,9 @@
 """Topic configs: all those of Kafka 4.4, with types, defaults and Kafka's checks (docs/adr/0005).
 
 Most have the effect that Kafka documents. Some only tune a broker's files, which Lacuna does not have. These are
-accepted and displayed without effect, since what they guarantee to clients holds with any value. A value whose
-guarantee could not be met is rejected, as is an unknown name. The control plane (CreateTopics, AlterConfigs) and the
-agents (DescribeConfigs) share this table.
+accepted and displayed without effect, since their guarantees to clients hold with any value. A value whose guarantee
+could not be met is rejected, as is an unknown name. The control plane (CreateTopics, AlterConfigs) and the agents
+(DescribeConfigs) share this table.
 """
 
 from collections.abc import Mapping
@@ -131,7 +131,7 @@ _CONFIGS: Final = (
         type=ConfigType.STRING,
         default="producer",
         documentation="producer: batches keep the codec that their producer chose. Otherwise an agent "
-        "recompresses every batch with a different codec.",
+        "recompresses every batch that uses a different codec.",
         check=one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
     _int(
@@ -211,7 +211,7 @@ _CONFIGS: Final = (
         name="min.cleanable.dirty.ratio",
         type=ConfigType.DOUBLE,
         default="0.5",
-        documentation="Agents compact a partition once the share of its bytes that are new exceeds this value. "
+        documentation="Agents compact a partition once new bytes make up more than this share of it. "
         "`lacuna compact` compacts all records that are old enough.",
         check=ratio,
     ),

@@ -12,9 +12,9 @@ NEVER = 1 << 62
 class Deadlines(Generic[Key]):
     """The deadline of each key, in milliseconds.
 
-    Most deadlines are far away, and are moved or discarded before they pass. So the heap has at most one valid entry
-    per key, at or before its deadline, and the current deadline is checked only when that entry comes due. The cost of
-    moving a deadline later does not depend on the number of keys.
+    Most deadlines are far in the future, and are moved or discarded before they pass. So the heap has at most one valid
+    entry per key, at or before its deadline, and the current deadline is checked only when that entry comes due. The
+    cost of postponing a deadline does not depend on the number of keys.
     """
 
     __slots__ = ("_by_key", "_entered", "_heap", "_moved_ms")

@@ -23,8 +23,8 @@ def retention_ms_of(configs: dict[str, str]) -> int:
 class Expiry(NamedTuple):
     """The expired part of a partition: records with timestamps before `oldest_ms`.
 
-    An extent without timestamps is dated by when consumers could first read it, as Kafka uses the file's time.
-    `stable_offset` is the last stable offset at `oldest_ms`.
+    An extent without timestamps is given the time at which consumers could first read it, much as Kafka uses the file's
+    time. `stable_offset` is the last stable offset at `oldest_ms`.
     """
 
     oldest_ms: int
@@ -50,7 +50,7 @@ class Expiry(NamedTuple):
 
 
 def takes_live(partition: Partition, swap: ExtentSwap, log_start_offset: int) -> bool:
-    """Whether a swap removes live extents from the front, other than those that end by `log_start_offset`."""
+    """Whether a swap removes live extents from the front, other than those that end at or below `log_start_offset`."""
     extents, dead = partition.extents, partition.dead
     start, stop = extents.range_of(swap.first_offset, swap.end_offset)
     if start:

@@ -51,7 +51,7 @@ class HotIntake:
 class HotRounds:
     """Rounds over all partitions, in which merging moves hot extents out, no matter how few there are.
 
-    A round ends once it has visited as many partitions in a row as exist without finding hot extents. Between rounds,
+    A round ends once it has found no hot extents in as many consecutive visits as there are partitions. Between rounds,
     merging moves out only enough to fill an object, so that a trickle of records costs few PUTs.
     """
 
@@ -75,5 +75,5 @@ class HotRounds:
         return True
 
     def found(self, partitions: int) -> None:
-        """Extend the round to `partitions` more visits, since it has found hot extents."""
+        """Let the round last for `partitions` more visits, since it has found hot extents."""
         self._left = partitions

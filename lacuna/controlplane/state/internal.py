@@ -1,8 +1,8 @@
 """The offsets of __consumer_offsets and __transaction_state, which are derived from the rest of the state (ADR 43).
 
-Readers see each as a compacted topic. Each change to a key takes the next offset of its partition, where the key's
-newest record is; the offsets of earlier records are holes. The content of a record is read from the state when a
-consumer fetches it.
+Readers see each as a compacted topic. Each change to a key takes the next offset of its partition for the key's newest
+record; the offsets of earlier records are holes. The content of a record is read from the state when a consumer fetches
+it.
 
 Committed offsets and transactional ids hold their own `log_offset`; `group_records` and `tombstones` hold the offsets
 of all other records. Only replay changes these. While a partition is being read, `newest` lists its records in order;
@@ -41,7 +41,7 @@ class OffsetKey(NamedTuple):
 
 
 class NameKey(NamedTuple):
-    """The key of any other record: a group id or transactional id, and a member id or ""."""
+    """The key of any record other than a committed offset: a group id or transactional id, and a member id or ""."""
 
     kind: Kind
     name: str

@@ -1,4 +1,5 @@
-"""The partitions that agents are merging or cleaning, and how far each partition has been stable for some time.
+"""The partitions that agents are merging or cleaning, and the offset up to which each partition has been stable for
+some time.
 
 All of it is volatile, since swaps are fenced anyway. No two agents work on the same partition. Only records below a
 horizon are merged, cleaned or compacted, so that read_uncommitted consumers can still read recent records (S14), and

@@ -51,7 +51,9 @@ class ProducerWindow:
         return self.batches[1 - BATCH_NUMBERS] if self.batches else NO_SEQUENCE
 
     def remember(self, producer_epoch: int, batch: Iterable[int]) -> None:
-        """Add a batch, given as its numbers. A new epoch drops all earlier batches, and a full window the oldest."""
+        """Add a batch, given as its numbers. A new epoch drops all earlier batches, and a full window drops the oldest
+        one.
+        """
         batches = self.batches
         if producer_epoch != self.producer_epoch:
             self.producer_epoch = producer_epoch
@@ -111,12 +113,12 @@ class Partition:
         self.next_epoch = 0
         self.producers: dict[int, ProducerWindow] = {}
         #: producer id -> first offset of its ongoing transaction in this partition, ordered by offset. An OrderedDict
-        #: finds the first at once, whereas a dict would skip all entries removed before it.
+        #: finds the first immediately, whereas a dict would skip all entries removed before it.
         self.ongoing: OrderedDict[int, int] = OrderedDict()
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset of the oldest ongoing transaction, or without one the high watermark (S3).
+        """The first offset of the oldest ongoing transaction, or the high watermark if there is none (S3).
 
         It is never below the log start.
         """
@@ -196,12 +198,12 @@ class Partition:
 
 
 def history_of(key: PartitionKey, settled_ms: int) -> History:
-    """Return an empty history for a partition whose last stable offset is known since `settled_ms`."""
+    """Return an empty history for a partition whose last stable offset has been known since `settled_ms`."""
     return History(settled_ms, spread_of(key))
 
 
 def spread_of(key: PartitionKey) -> int:
-    """Return a number that varies by partition, so that not all histories are thinned at once."""
+    """Return a number that varies by partition, so that not all histories are thinned at the same time."""
     return key[0][-1] + key[1]
 
 

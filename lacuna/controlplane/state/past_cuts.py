@@ -1,8 +1,8 @@
 """Past cuts of all partitions: the ends that they lowered below last stable offsets.
 
 The last stable offsets of all partitions at a past time are known (`History`), but a cut may have ended earlier in some
-partitions. These ends are remembered for each whole second in which they changed, and as in a `History`, for fewer
-seconds the older they are. A cut of all partitions is also a cut of any subset, though not always the largest one.
+partitions. These ends are remembered for each whole second in which they changed and, as in a `History`, for fewer
+seconds at earlier times. A cut of all partitions is also a cut of any subset, though not always the largest one.
 """
 
 from array import array

@@ -1,4 +1,5 @@
-"""Counts of the work of merges and compaction since this control plane became the leader, and of what merging awaits.
+"""Counts of the work of merges and compaction since this control plane became the leader, and of what is waiting to be
+merged.
 
 Volatile: no decision uses these counts.
 """
@@ -55,7 +56,7 @@ class Rewriting:
             self.bytes_deleted += size
 
     def ran(self, run: MergeRun) -> None:
-        """Remember a run, and count the partitions that it was refused for."""
+        """Remember a run, and count the partitions for which it was refused."""
         self.runs.append(run)
         self.refused += run.refused
 

@@ -13,8 +13,8 @@ SegmentKey = tuple[int, int]
 
 _FORGOTTEN = -1
 
-#: The number of references that one journal record releases at once; ticks release the rest. Every control plane on a
-#: journal must use the same number.
+#: The number of references that one journal record releases immediately; ticks release the rest. Every control plane on
+#: a journal must use the same number.
 RELEASED_AT_ONCE: Final = 10_000
 
 
@@ -210,7 +210,7 @@ class SegmentTable:
             self.replaced[key] = now_ms
 
     def release(self, references: Sequence["References"], now_ms: int) -> None:
-        """Remove a few references at once, or leave many of them for `release_waiting`.
+        """Remove a few references immediately, or leave many of them for `release_waiting`.
 
         Segments with waiting references are not collected, though the extents are already gone. Raises KeyError if a
         segment is not in the table.

@@ -1,8 +1,8 @@
-"""Divides a cluster's quotas among its agents. Volatile, since each agent asks again every second.
+"""Divides a cluster's quotas among its agents. Volatile, since each agent requests its share again every second.
 
 A quota applies to the whole cluster. An agent whose clients wait receives a larger share, up to what the others leave.
 An agent whose clients use little keeps slightly more than they use. No part of an agent's share goes to the others
-before the agent has asked again, so the shares never exceed the quota.
+before that agent's next request, so the shares never exceed the quota.
 """
 
 from typing import Final, NamedTuple
@@ -57,7 +57,7 @@ class Shares:
 
 
 def _target(own: _Share, others: list[_Share]) -> float:
-    """Return an agent's share as if all agents asked now: waiting agents divide what the others do not need."""
+    """Return an agent's share as if all requested theirs now: waiting agents divide what the others do not need."""
     count = len(others) + 1
     least = _LEAST / count
     needs = [max(least, each.used * _HEADROOM) for each in others if not each.is_short]

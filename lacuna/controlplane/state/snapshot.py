@@ -104,7 +104,7 @@ def snapshot_parts(state: State) -> Iterator[bytes]:
 
 
 def snapshot(state: State) -> bytes:
-    """Serialize all durable state as one message, which fails for a large state (see `snapshot_parts`)."""
+    """Serialize all durable state as one message. This fails for a large state (see `snapshot_parts`)."""
     return b"".join(snapshot_parts(state))
 
 

@@ -269,7 +269,7 @@ class State:
     # Watching.
 
     def watch(self, key: PartitionKey) -> PartitionDelta:
-        """Add a watcher of a partition. Return a delta with the whole partition, or one that says it is deleted."""
+        """Add a watcher of a partition. Return a delta with the complete partition, or one that says it is deleted."""
         self.watched[key] = self.watched.get(key, 0) + 1
         found = self.partitions.get(key)
         if found is not None:

@@ -91,7 +91,7 @@ class TransactionalId:
         self.transactional_id = transactional_id
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
-        #: An InitProducerId with this epoch is a retry, and gets the current epoch again (KIP-360).
+        #: An InitProducerId with this epoch is a retry, and receives the current epoch again (KIP-360).
         self.last_producer_epoch = NO_PRODUCER_EPOCH
         self.previous_producer_id = NO_PRODUCER_ID
         self.transaction_timeout_ms = 0

@@ -80,10 +80,10 @@ def _by_end(
 
 
 class Unsettled:
-    """Committed transactions that a cut may have to end before, by serial number, in the order of their ends.
+    """Committed transactions before which a cut may have to end, by serial number, in the order of their ends.
 
-    Beyond a bound, the earlier ones are joined and count as one. A cut then ends before all or none of them, which is
-    correct, but may be lower than necessary. Only replay changes this.
+    Beyond a bound, the earlier ones are joined and count as one. A cut then ends before all or none of them. This is
+    correct, but the cut may be lower than necessary. Only replay changes this.
     """
 
     __slots__ = ("count", "settle_at", "transactions")

@@ -38,7 +38,8 @@ class ProducerSettings:
 
 
 class Windows:
-    """All idempotence windows of existing partitions. They are derived from these, and only replay changes them.
+    """All idempotence windows of existing partitions. They are derived from the partitions, and only replay changes
+    them.
 
     Windows of deleted partitions are released a few at a time; until then, `oldest` still yields them.
     """
@@ -54,7 +55,7 @@ class Windows:
         self._gone: list[dict[int, ProducerWindow]] = []
 
     def open(self, partition: Partition, producer_id: int, producer_epoch: int) -> ProducerWindow:
-        """Create a window in a partition. It must be used next, which files it."""
+        """Create a window in a partition. Call `use` next, to file it."""
         window = ProducerWindow(partition.key, producer_id, producer_epoch)
         partition.producers[producer_id] = window
         self.count += 1
@@ -97,7 +98,7 @@ class Windows:
             most -= 1
 
     def clear(self) -> None:
-        """Drop all windows, so that they can be added anew."""
+        """Drop all windows, so that they can be added again."""
         self.count = 0
         self._by_minute.clear()
         self._gone.clear()

@@ -1,6 +1,7 @@
 """PlanCleaning, PlanCleaningRange and FinishCleaning: agents compact by key, one pass over a partition at a time.
 
-docs/adr/0073-agents-compact-by-key.md explains why a pass is correct wherever it stops. Passes begin by Kafka's rules.
+docs/adr/0073-agents-compact-by-key.md explains why a pass is correct wherever it stops. Kafka's rules determine when a
+pass begins.
 """
 
 from collections.abc import Iterable, Iterator

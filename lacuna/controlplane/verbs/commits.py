@@ -54,7 +54,7 @@ def _decide(turn: Turn, command: CommitSegment) -> Reply:
     if is_hot(segment.lease_id):
         if not 0 < len(command.hot) <= MOST_HOT_BYTES:
             raise MalformedCommand(
-                f"a hot segment must have from 1 to {MOST_HOT_BYTES} bytes, not {len(command.hot)}"
+                f"a hot segment must be from 1 to {MOST_HOT_BYTES} bytes long, not {len(command.hot)}"
             )
         if not state.hot_intake.admits(len(command.hot), turn.now_ms):
             return Reply(segment_committed=SegmentCommitted(error_code=ErrorCode.HOT_REFUSED))

@@ -130,7 +130,7 @@ def range_of(partition: Partition, start: int, stop: int, *, has_more: bool) -> 
 def first_young(partition: Partition, start: int, end: int, youngest_ms: int) -> int:
     """Return the index of the first extent in [start, end) too young to compact, or `end` (min.compaction.lag.ms).
 
-    The age of an extent without a timestamp counts from when it became readable.
+    The age of an extent without a timestamp is measured from when it became readable.
     """
     extents = partition.extents
     are_young = map(lt, repeat(youngest_ms), extents.max_timestamps[start:end])

@@ -224,7 +224,7 @@ def _archive(progress: Progress, runs: Iterable[Run], what: str) -> None:
 
 
 def bury_records(turn: Turn, command: BuryRecords) -> Reply:
-    """Commit letters and archive their records. Nothing happens if any record no longer waits for its letter."""
+    """Commit letters and archive their records. Nothing happens if any record is no longer waiting for its letter."""
     has_commit = command.HasField("commit")
     segment = command.commit.segment
     known = answered(turn, segment, lease_of(segment.lease_id)) if has_commit else None

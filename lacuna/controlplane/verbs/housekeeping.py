@@ -57,8 +57,8 @@ from lacuna.logstore.segments.hot import lease_of
 def delete_records(turn: Turn, command: DeleteRecords) -> Reply:
     """Move log starts up to the given offsets; -1 stands for the high watermark.
 
-    An offset above the high watermark fails with OFFSET_OUT_OF_RANGE, and one below the log start changes nothing.
-    Without "delete" in cleanup.policy, the answer is POLICY_VIOLATION, as in Kafka.
+    An offset above the high watermark fails with OFFSET_OUT_OF_RANGE, and one below the log start changes nothing. If
+    cleanup.policy does not include "delete", the answer is POLICY_VIOLATION, as in Kafka.
     """
     moves: dict[PartitionKey, LogStartMove] = {}
     answers = []
@@ -152,7 +152,7 @@ def replay_segments_released(state: State, record: SegmentsReleased, now_ms: int
 
 
 def plan_collection(turn: Turn, command: PlanCollection) -> Reply:
-    """Return segments to delete, and ended leases with uncommitted objects that only a listing of the bucket finds."""
+    """Return segments to delete, and ended leases whose uncommitted objects only a listing of the bucket can find."""
     state = turn.state
     if command.lease_id not in state.leases:
         answer = CollectionPlan(error_code=ErrorCode.LEASE_EXPIRED)
@@ -264,7 +264,7 @@ def unpin_reads(turn: Turn, command: UnpinReads) -> Reply:
 
 
 def prolong_pins(turn: Turn, by_ms: int) -> None:
-    """Extend the next MAX_PER_TICK pins to end by a period in which nothing could be received."""
+    """Extend the MAX_PER_TICK pins that end next by a period in which nothing could be received."""
     pins = turn.state.segments.pins
     for pin_id in nsmallest(MAX_PER_TICK, pins, key=lambda each: pins[each].ends_ms):
         record = PinTaken(pin_id=pin_id, ends_ms=pins[pin_id].ends_ms + by_ms)

@@ -1,4 +1,4 @@
-"""ImportSegment: appends records of another cluster at the offsets that they have there (S1 to S6).
+"""ImportSegment: appends records of another cluster at their original offsets (S1 to S6).
 
 A topic with the config mirror.source accepts only these commits (`slices`). A slice must begin at the end of its
 partition, where importers also resume, so a commit that is repeated or comes from a second importer changes nothing.

@@ -1,7 +1,7 @@
 """The internal topics: writes group records, serves reads, and sends deltas to watchers (ADR 43).
 
-`controlplane.state.internal` assigns the offsets. Committed offsets and transactional ids receive theirs where that
-state changes.
+`controlplane.state.internal` assigns the offsets. Committed offsets and transactional ids receive theirs in the code
+that changes them.
 """
 
 from collections.abc import Iterable, Iterator

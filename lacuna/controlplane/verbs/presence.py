@@ -1,10 +1,10 @@
 """Decides which agents clients are sent to: those with a lease and a session that renews it.
 
-When an agent dies, its session ends at once, and its lease seconds later. An agent that is being stopped announces
-this, and ends its lease once it has answered the requests that it had read. Until then it is hidden: it leads no
-partition and coordinates nothing, but keeps the rights of its lease (its commits are accepted, and its objects are not
-swept). After its lease has ended, it stays in the list of brokers for a while, because some clients still need it
-there. All this is volatile: after a restart, every agent has time to reconnect.
+When an agent dies, its session ends immediately, and its lease a few seconds later. An agent that is being stopped
+announces this, and ends its lease once it has answered the requests that it had read. Until then it is hidden: it leads
+no partition and coordinates nothing, but keeps the rights of its lease (its commits are accepted, and its objects are
+not swept). After its lease has ended, it stays in the list of brokers for a while, because some clients still contact
+it. All this is volatile: after a restart, every agent has time to reconnect.
 """
 
 from collections.abc import Iterable
@@ -56,7 +56,7 @@ def tell(state: State, before: Seen) -> None:
 
 
 def appear(turn: Turn, lease_id: int) -> None:
-    """Record that the turn's session was granted an agent's lease or renewed it, which makes the agent visible."""
+    """Record that the turn's session was granted an agent's lease or renewed it, and make the agent visible."""
     _show(turn, lease_id, is_leaving=False)
 
 
@@ -83,7 +83,7 @@ def _show(turn: Turn, lease_id: int, *, is_leaving: bool) -> None:
 def end_session(state: State, session: int, now_ms: int) -> None:
     """Record the end of a session. Agents without another session are hidden after a grace period.
 
-    Importers lose their partitions at once; one that is still alive soon reports over a new session.
+    Importers lose their partitions immediately; one that is still alive soon reports over a new session.
     """
     for lease_id, of_report in list(state.import_sessions.items()):
         if of_report == session:

@@ -20,8 +20,8 @@ from lacuna.controlplane.verbs.turn import Turn
 def tick_retention(turn: Turn) -> None:
     """Remove expired extents from the front of each log, up to the last stable offset.
 
-    A tick checks RETENTION_SCAN partitions and removes RETENTION_EXTENTS extents at most, so its cost does not grow
-    with the cluster. The next tick continues.
+    A tick checks at most RETENTION_SCAN partitions and removes at most RETENTION_EXTENTS extents, so its cost does not
+    grow with the cluster. The next tick continues.
     """
     state = turn.state
     moves: list[LogStartMove] = []

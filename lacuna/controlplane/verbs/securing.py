@@ -1,7 +1,7 @@
 """AlterSecurity and ShareQuotas.
 
 AlterSecurity changes users, ACLs, quotas, delegation tokens, and configs of all brokers. ShareQuotas returns the part
-of each quota that an agent may grant its clients until it asks again.
+of each quota that an agent may grant its clients until its next request.
 
 Agents validate and authorize the requests of clients.
 """
@@ -27,7 +27,7 @@ from lacuna.controlplane.v1.security_pb2 import (
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-#: How often the control plane searches for expired tokens; agents reject them at once.
+#: How often the control plane searches for expired tokens; agents reject them immediately.
 _EXPIRY_CHECK_MS: Final = 60_000
 #: The highest use of a quota that an agent may report. In a burst, it may exceed one second's worth.
 _MOST_USED: Final = 100.0

@@ -668,7 +668,9 @@ class _Draft:
     def add_to_extent(
         self, batch: _Batch, transaction: cython.longlong, log_append_time: cython.longlong
     ) -> cython.int:
-        """Add the batch to the open extent if they share the required values, are adjacent, and are small together."""
+        """Add the batch to the open extent if they share the required values, are adjacent, and are small enough
+        together.
+        """
         extent = self.extent
         producer_id: cython.longlong = batch.producer_id if transaction else _NO_PRODUCER
         producer_epoch: cython.longlong = batch.producer_epoch if transaction else _NO_PRODUCER

@@ -199,7 +199,7 @@ def _is_front_kept(state: State, partition: Partition, wanted: SwapPartition, no
     """Whether all records that the swap removes from the front of the log were not live or have expired.
 
     Only the plan knows the superseded records, so `compacted_to` and `is_superseding` are trusted. Retention is checked
-    again, since its configs may have changed since then.
+    again, because its configs may have changed since the plan was made.
     """
     log_start_offset = wanted.log_start_offset
     if log_start_offset > partition.log_start_offset:

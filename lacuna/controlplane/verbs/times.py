@@ -12,7 +12,7 @@ from lacuna.controlplane.verbs.turn import Turn
 
 
 def set_time(now_ms: int) -> Decision:
-    """Set the time, even to an earlier one. Only for a state that serves no clients yet."""
+    """Set the time, even to an earlier one. Use this only on a state that serves no clients yet."""
     return Decision(records=[JournalRecord(time_set=TimeSet(), now_ms=now_ms)])
 
 
@@ -23,7 +23,7 @@ def pause(turn: Turn, by_ms: int) -> None:
 
 
 def replay_time_set(state: State, _record: TimeSet, now_ms: int) -> None:
-    """Set the time. Events recorded at later times count as if they happened now."""
+    """Set the time. Events recorded at later times are treated as if they happened now."""
     if now_ms < state.clock_ms:
         hold_back(state, now_ms)
     state.clock_ms = now_ms

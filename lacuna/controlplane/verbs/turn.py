@@ -13,7 +13,7 @@ from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 class Turn:
     """Collects journal records and replies while a command or a tick is decided.
 
-    Verbs change volatile state at once; durable state changes only when the records are replayed.
+    Verbs change volatile state immediately; durable state changes only when the records are replayed.
     """
 
     __slots__ = ("completions", "context", "now_ms", "principal", "records", "state")

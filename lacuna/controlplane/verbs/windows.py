@@ -16,7 +16,7 @@ from lacuna.controlplane.v1.journal_pb2 import (
 )
 from lacuna.controlplane.verbs.turn import Turn
 
-#: One in this many of a full partition's windows, or of all windows, is dropped at once, so that finding the oldest
+#: One in this many of a full partition's windows, or of all windows, is dropped in one step, so that finding the oldest
 #: windows costs little per new window.
 _SHARE_OF_PARTITION: Final = 16
 _SHARE_OF_ALL: Final = 256

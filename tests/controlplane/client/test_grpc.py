@@ -325,7 +325,7 @@ async def test_calls_do_not_wait_for_ever_for_a_journal(
     async with stalled_journal(wire):
         client.start()
         async with asyncio.timeout(60):
-            while "leads, but waits for its journal" not in await refusal(client):
+            while "leads, but is waiting for its journal" not in await refusal(client):
                 await asyncio.sleep(0.001)
     await current(client)
     await client.call(heartbeat())

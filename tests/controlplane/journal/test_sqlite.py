@@ -129,7 +129,7 @@ async def test_what_is_no_database_is_refused(path: str) -> None:
 
 
 async def test_a_folder_that_is_not_there_is_an_error_with_its_name(tmp_path: Path) -> None:
-    with pytest.raises(JournalError, match=r"cannot write beside .*nowhere"):
+    with pytest.raises(JournalError, match=r"cannot write next to .*nowhere"):
         await SqliteJournal(str(tmp_path / "nowhere" / "x.db"), lambda: "made").open(None)
 
 

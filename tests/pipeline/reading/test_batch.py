@@ -192,7 +192,7 @@ def test_a_past_time_shows_what_a_consumer_could_see(
     assert values(asOf=then, startingOffsets='{"past":{"0":1,"1":1}}') == []
     frame = load(topic, asOf=then)
     assert [tuple(row) for row in frame.select("partition", "offset").collect()] == [(0, 0)]
-    with pytest.raises(PipelineError, match="the visible part of past is known only since"):
+    with pytest.raises(PipelineError, match="the visible part of past is known only from"):
         values(asOf="2020-01-01T00:00Z")
 
     publish_snapshot(cluster)
@@ -203,7 +203,7 @@ def test_a_past_time_shows_what_a_consumer_could_see(
     assert values(asOf=now, metadata="bucket") == before + after
     assert values(asOf=later, metadata="bucket") == before + after
     assert len(values(asOf=later)) == len(before + after) + 1
-    with pytest.raises(PipelineError, match="the visible part of past is known only since"):
+    with pytest.raises(PipelineError, match="the visible part of past is known only from"):
         values(asOf="2020-01-01T00:00Z", metadata="bucket")
 
 

@@ -1,5 +1,5 @@
-"""The kinds of journals, one row each. Commands, messages and the snapshot process know journals only through the rows,
-with which they can also open a shared journal and its bucket without leading it.
+"""The kinds of journals, one row each. Commands, messages and the snapshot process access journals only through these
+rows, which can also open a shared journal and its bucket without leading it.
 """
 
 from collections.abc import Iterator

@@ -57,7 +57,7 @@ def _target(setup: Setup) -> Target:
 
 IN_BUCKET: Final = SharedKind(
     form=ADDRESS,
-    about="next to the records, in the bucket of --store or --bucket",
+    about="in the same bucket as the records, given by --store or --bucket",
     is_named=lambda address: address == ADDRESS,
     is_in_bucket=True,
     shown=lambda place: place.store_url,

@@ -1,4 +1,4 @@
-"""Describes a kind of journal. The functions of a row import the journals' modules only when called, since that is
+"""Describes a kind of journal. The functions of a row import the journals' modules only when called, since importing is
 slow.
 """
 

@@ -11,8 +11,8 @@ from lacuna.controlplane.journal.journal import HotSegment, Snapshot
 class Beginning:
     """The initial contents of a journal: a snapshot without subsequent records.
 
-    Its leaders' epochs will exceed `epoch`, the last one of the earlier journal, and its records' positions that of the
-    snapshot.
+    The epochs of its leaders will be higher than `epoch`, the last one of the earlier journal. The positions of its
+    records will be higher than that of the snapshot.
     """
 
     cluster_id: str
@@ -25,7 +25,7 @@ class Target(Protocol):
 
     On entry, it makes sure that the place is empty, apart from an interrupted copy, and raises JournalInUse if another
     copy to this place is in progress, and other JournalErrors. Until `finish`, control planes reject the contents, and
-    another copy starts afresh.
+    another copy starts over.
     """
 
     name: str

@@ -34,7 +34,7 @@ async def wait_for_silence(reader: JournalReader, lease: float, clock: Clock) ->
 async def renewing(renewer: Renewer, lease: float, clock: Clock) -> AsyncIterator[None]:
     """Run the body while renewing the lease as a leader does.
 
-    If a renewal fails, another writer may lead, which the body must check where it matters.
+    If a renewal fails, another writer may lead, and the body must check for this where it matters.
     """
     work = partial(renew_forever, renewer, LeasedTenure(clock, lease), clock, lease)
     async with beside_the_loop(work, clock, lease):

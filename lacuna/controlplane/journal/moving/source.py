@@ -42,7 +42,7 @@ class Source:
         return Snapshot(replica.position, tuple(machine.snapshot_parts(replica.state)))
 
     async def hot(self) -> AsyncIterator[list[HotSegment]]:
-        """Yield the hot segments, some MiB at a time. Raises JournalError."""
+        """Yield the hot segments, a few MiB at a time. Raises JournalError."""
         sizes = dict(self._journal.hot)
         for keys in in_portions(sizes, sizes, _HOT_BYTES, _HOT_KEYS):
             found = await self._journal.read_hot(keys)

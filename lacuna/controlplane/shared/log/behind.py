@@ -25,7 +25,7 @@ class Behind(NamedTuple):
     timestamp_ms: int = -1
 
     def seconds(self, now_ms: int) -> float:
-        """Return for how many seconds the first unread extent has been waiting, or 0 if nothing is left."""
+        """Return how many seconds the first unread extent has been waiting, or 0 if nothing is left."""
         return max(now_ms - self.timestamp_ms, 0) / 1000 if self.offsets else 0.0
 
 

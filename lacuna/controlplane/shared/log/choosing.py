@@ -1,5 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""The loops over extents in fetches and merge plans, in code that either Cython compiles or Python interprets."""
+"""The loops over extents in fetches and merge plans, in code that is either compiled by Cython or interpreted by
+Python.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,7 @@ def choose_live(
     """Choose live extents in order, from those with index in [start, stop), until they reach `max_bytes`.
 
     An extent is dead if its base offset lies in one of the ranges [firsts[i], ends[i]), which are in order and
-    disjoint. The first live extent is chosen in any case. `size` is the total size so far. All columns are array("q").
+    disjoint. The first live extent is always chosen. `size` is the total size so far. All columns are array("q").
     Returns the indexes as an array("q"), the new total size, and the index of the first live extent not chosen, or
     `stop`. Raises ValueError if a column is too short.
     """
@@ -252,7 +254,7 @@ def find_run(
     max_bytes: cython.longlong,
     keeps_dead: cython.bint,
 ) -> tuple:
-    """Find the first run of extents that is worth merging, by the results of `kinds_of` and the extents' sizes.
+    """Find the first run of extents that is worth merging, judging by the results of `kinds_of` and the extents' sizes.
 
     A run contains at most `most` extents and `max_bytes` live bytes, and no extent that is large or, with `keeps_dead`,
     dead. It is worth merging if it contains a dead extent or at least `least` extents. Otherwise, it is reduced to its

@@ -69,7 +69,7 @@ class Piece(NamedTuple):
 
 
 class Pieces(Sequence[Piece]):
-    """Pieces of one or several partitions as columns, which saves many small objects and allows slicing."""
+    """Pieces of one or more partitions, kept as columns to avoid many small objects and to allow slicing."""
 
     __slots__ = PIECE_COLUMNS
 

@@ -33,7 +33,7 @@ class ReadFailure(Enum):
 
 
 def failure_of(error: ObjectStoreError) -> ReadFailure:
-    """Return the read failure that an error of the store means for the requested pieces."""
+    """Return the read failure that corresponds to an error of the store."""
     if isinstance(error, ObjectNotFoundError):
         return ReadFailure.GONE
     if isinstance(error, (DamagedObjectError, ShortReadError)):

@@ -155,7 +155,9 @@ class LiveGroup:
         return protocol_type == self.protocol_type and any(name in common for name in names)
 
     def select_protocol(self) -> str:
-        """Return the protocol that most members prefer, of those that all speak. A tie goes to the first vote."""
+        """Return the protocol that most members prefer, among those that all of them speak. A tie goes to the first
+        vote.
+        """
         common = self._common_protocols()
         votes = Counter(
             next(name for name, _ in member.protocols if name in common)

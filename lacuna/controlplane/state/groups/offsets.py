@@ -20,7 +20,7 @@ from lacuna.controlplane.v1.group_records_pb2 import (
 )
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset
 
-#: The maximum number of offsets that get tombstones when a group or topics are deleted. Every control plane on a
+#: The maximum number of offsets that receive tombstones when a group or topics are deleted. Every control plane on a
 #: journal must use the same number.
 MOST_BURIED: Final = 10_000
 #: The number of offsets serialized at once.
@@ -133,7 +133,7 @@ class Offsets:
         """Commit a producer's pending offsets, or drop them if its transaction was aborted.
 
         As in Kafka, an offset committed after the pending one was written is kept. Offsets are committed in the order
-        of their keys, as in a snapshot, so that each gets the same `log_offset` after a restart.
+        of their keys, as in a snapshot, so that each receives the same `log_offset` after a restart.
         """
         for group_id, offsets in sorted(self.pending.pop(producer_id, {}).items()):
             self._unindex(group_id, producer_id)
@@ -195,7 +195,7 @@ class Offsets:
     ) -> int:
         """Write tombstones for the first `most` of these offsets, and return how many may still be written.
 
-        The others receive none: there would be so many that the oldest ones would be dropped at once.
+        The others receive none: there would be so many that the oldest ones would be dropped immediately.
         """
         for key in nsmallest(most, keys):
             self.internal.drop_offset(group_id, key, name_of(key[0]), now_ms)
@@ -308,7 +308,7 @@ class Offsets:
 
 
 def _put(offsets: OffsetsOfGroup, key: PartitionKey, stored: StoredOffset) -> int:
-    """Set an offset, and return by how many bytes this increases the total."""
+    """Set an offset, and return the number of bytes that this adds to the total."""
     before = offsets.get(key)
     offsets[key] = stored
     return stored.size - (0 if before is None else before.size)

@@ -67,7 +67,7 @@ class Run:
         )
 
     def follows(self, other: "Run") -> bool:
-        """Whether this run directly continues the other one, so that the two can become one run."""
+        """Whether this run directly continues the other one, so the two can be joined into one run."""
         return other.end_offset == self.first_offset and self.fate == other.fate
 
     @property

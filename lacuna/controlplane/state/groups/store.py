@@ -279,7 +279,7 @@ class Groups:
         return group
 
     def open_consumer(self, group: ConsumerGroup, now_ms: int) -> LiveConsumerGroup:
-        """Return the deadlines of a consumer or share group, in full if it was restored from the journal."""
+        """Return a consumer or share group's deadlines, in full if the group was restored from the journal."""
         live = self.live_consumers.get(group.group_id)
         if live is None:
             timeout_ms = self.session_timeout_ms(group.group_id)

@@ -1,8 +1,8 @@
 """Streams groups as stored in the journal (KIP-1071), a draft of a group's next step, and its volatile part.
 
 A task is one partition of a subtopology. A member runs active tasks, and keeps copies of their state in standby and
-warm-up tasks. Only replay changes a group, by `StreamsGroup.apply`. A decision works on a `StreamsDraft`, and journals
-the difference.
+warm-up tasks. Only replay changes a group, through `StreamsGroup.apply`. A decision works on a `StreamsDraft`, and
+journals the difference.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ class TaskState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """A member's tasks by role. Active tasks have the assignment epoch in which the member received them."""
+    """A member's tasks by role. Each active task has the assignment epoch in which the member received it."""
 
     active: Mapping[Task, int] = field(default_factory=dict)
     standby: frozenset[Task] = frozenset()
@@ -403,7 +403,7 @@ class StreamsGroup:
 
 
 class StreamsDraft:
-    """A streams group under change by a decision. Its members are copied at the first change.
+    """A streams group that a decision is changing. Its members are copied at the first change.
 
     `base` stays unchanged, and is None if there was no streams group.
     """
@@ -494,7 +494,8 @@ class Subtopology(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configured:
-    """A topology configured for the cluster's topics: subtopologies by id, or a problem with one of Kafka's statuses.
+    """A topology configured for the cluster's topics: subtopologies by id, or a problem, given as one of Kafka's
+    statuses and a detail.
 
     `topology` contains the partition counts of internal topics. The coordinator is to create those in `missing`.
     """

@@ -230,7 +230,7 @@ def _has_room(turn: Turn, command: OffsetCommit | TxnOffsetCommit) -> bool:
 
 
 def _growth(turn: Turn, command: OffsetCommit | TxnOffsetCommit) -> int:
-    """Return by how many bytes the new offsets exceed the ones they replace."""
+    """Return the number of bytes by which the new offsets exceed the ones they replace."""
     kept = _replaced(turn, command)
     replaced = (kept.get(key_of(each.partition)) for each in command.offsets)
     before = sum(each.size for each in replaced if each is not None)

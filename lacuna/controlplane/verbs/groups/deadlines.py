@@ -153,7 +153,7 @@ def _expire_unsubscribed(turn: Turn, group: LiveGroup) -> bool:
 
 
 def _expire_offsets_of_consumers(turn: Turn, group: ConsumerGroup | StreamsGroup) -> bool:
-    """Expire old offsets of topics that no member wants. Their age counts from the commit."""
+    """Expire old offsets of topics that no member wants. Their age is measured from the commit."""
     offsets = turn.groups.offsets
 
     def is_wanted(topic_id: bytes) -> bool:
@@ -178,7 +178,7 @@ def _expire_old(turn: Turn, group_id: str, is_wanted: Callable[[bytes], bool]) -
 
 
 def _is_old(turn: Turn, stored: StoredOffset, since_ms: int) -> bool:
-    """Whether an offset unused since `since_ms` has expired. A retention of its own runs from its commit."""
+    """Whether an offset unused since `since_ms` has expired. If it has its own retention, that runs from its commit."""
     if stored.retention_ms is not None:
         return stored.written_at_ms + stored.retention_ms <= turn.now_ms
     return since_ms + turn.groups.settings.offsets_retention_minutes * 60_000 <= turn.now_ms

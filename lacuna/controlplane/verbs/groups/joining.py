@@ -39,7 +39,7 @@ _LONGEST_NAME: Final = 1000
 
 @of_one_group
 def join_group(turn: Turn, command: JoinGroup) -> Reply | None:
-    """Answer at once, or return None to park the command until all other members have joined."""
+    """Answer immediately, or return None to park the command until all other members have joined."""
     error_code = _find_request_error(turn.groups.settings, command)
     if error_code:
         return _refuse(error_code, command.member_id)
@@ -93,8 +93,8 @@ def _find_request_error(settings: GroupSettings, command: JoinGroup) -> ErrorCod
 def _has_room(turn: Turn, group: LiveGroup, command: JoinGroup) -> bool:
     """Whether the group has room for the member, within the bounds on members and on their metadata.
 
-    During a rebalance, only members that have joined count. Pending member ids are bounded as well. All metadata must
-    fit into the response to the leader.
+    During a rebalance, only members that have joined are counted. Pending member ids are bounded as well. All metadata
+    must fit into the response to the leader.
     """
     max_size = turn.groups.settings.group_max_size
     member = group.members.get(command.member_id)
@@ -145,7 +145,7 @@ def _join_known(turn: Turn, group: LiveGroup, command: JoinGroup) -> Reply | Non
 
 
 def _is_up_to_date(group: LiveGroup, member: LiveMember, command: JoinGroup) -> bool:
-    """Whether the current generation already fits this JoinGroup, so that no rebalance is needed.
+    """Whether the current generation already fits this JoinGroup and no rebalance is needed.
 
     It does if the response to an earlier JoinGroup was lost, or if an unchanged follower rejoins. The leader of a
     stable group rejoins to reassign partitions, for example after a topic has grown.

@@ -1,7 +1,7 @@
 """Members of share groups (KIP-932): ShareGroupHeartbeat, ShareGroupDescribe, and the end of sessions.
 
-Membership works as in consumer groups, but members share partitions, so a member has its target at once and revokes
-nothing. When a member leaves, the records that it held become available again.
+Membership works as in consumer groups, but members share partitions, so a member receives its target immediately and
+revokes nothing. When a member leaves, the records that it held become available again.
 """
 
 from collections.abc import Collection
@@ -80,7 +80,7 @@ def find_share_group(turn: Turn, group_id: str) -> ConsumerGroup:
 
 
 def make_share_group(turn: Turn, group_id: str) -> None:
-    """Create a share group for an operator to set offsets in, without members. Raises Refused if there is no room."""
+    """Create an empty share group, in which an operator can set offsets. Raises Refused if there is no room."""
     if not turn.groups.has_room(group_id, SIZE_OF_NAME + len(group_id), turn.principal):
         raise Refused(
             ErrorCode.POLICY_VIOLATION,
@@ -156,7 +156,7 @@ def _updated(member: Member, command: ConsumerGroupHeartbeat) -> Member:
 def _assign_if_stale(turn: Turn, draft: Draft) -> None:
     """Give all members new targets and assignments if the assignment epoch is behind the group's epoch.
 
-    Nothing has to be revoked first, so all members enter the new epoch at once, and learn of it from their next
+    Nothing has to be revoked first, so all members enter the new epoch immediately, and learn of it from their next
     heartbeats.
     """
     if draft.group_epoch <= draft.assignment_epoch:

@@ -61,7 +61,7 @@ def _described(turn: Turn, key: PartitionKey, found: SharePartition | None) -> S
 
 
 def alter_share_offsets(turn: Turn, command: AlterShareOffsets) -> Reply:
-    """Move the starts of share partitions, and forget the records in flight there."""
+    """Move the starts of share partitions, and forget their records in flight."""
     try:
         if turn.groups.exists(command.group_id):
             _found_empty(turn, command.group_id)

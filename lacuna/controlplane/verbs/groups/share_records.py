@@ -1,4 +1,4 @@
-"""ShareRecords: members of share groups acknowledge and acquire records (KIP-932). Expired locks also end here.
+"""ShareRecords: members of share groups acknowledge and acquire records (KIP-932). The module also ends expired locks.
 
     available --acquire--> acquired --accept--> acknowledged
         ^                     |  |  --reject, gap--> archived
@@ -8,10 +8,10 @@ A record that has been delivered `share.delivery.count.limit` times is archived 
 the group has a dead-letter queue, such records and rejected ones first wait to be written to it
 (verbs/dead_letters.py). Available runs are acquired first, then live records after the end offset. Offsets without a
 live record, such as aborted ones, are skipped at no cost. Once a merge has removed aborted records, only an agent that
-reads the extent can see the hole: it acknowledges the offsets that it acquired there as a gap, and reports where the
-hole ends.
+reads the extent can see the hole: it acknowledges the offsets that it acquired in the hole as a gap, and reports where
+the hole ends.
 
-A partition's acknowledgements are applied as a whole or not at all. The journal records of a decision are written
+A partition's acknowledgements are either all applied or all refused. The journal records of a decision are written
 together, so acknowledgements and acquisitions survive the failure of any process.
 """
 

@@ -131,7 +131,7 @@ def _take_description(turn: Turn, command: DescribeTopology) -> None:
     if size > LARGEST_DESCRIPTION or not has_room:
         raise Refused(
             ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED,
-            f"The description has {size} bytes, but there is room for at most {LARGEST_DESCRIPTION} bytes, or fewer if"
+            f"The description is {size} bytes long, but it may be at most {LARGEST_DESCRIPTION} bytes, or less if"
             " groups take up much of groups.max.bytes (principal.max.percent).",
         )
     draft.step.described.topology_epoch = command.topology_epoch

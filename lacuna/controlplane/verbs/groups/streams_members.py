@@ -281,7 +281,7 @@ class _Beat:
         return told != (now.topology_epoch, now.rack_id, now.client_tags, now.process_id)
 
     def _take_topology(self) -> bool:
-        """Use the member's topology if the group has none yet, and return whether it does."""
+        """Use the member's topology if the group has none yet, and return whether it was used."""
         draft, told = self.draft, self.command.topology
         known = draft.topology
         is_new = known is None and self.command.HasField("topology")
@@ -305,9 +305,9 @@ class _Beat:
         if is_full or not groups.has_room(draft.group_id, growth, self.turn.principal):
             raise Refused(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"There is no room left: a streams group may store {largest} bytes, all groups together"
-                f" {groups.settings.groups_max_bytes} bytes (groups.max.bytes), and one principal's groups"
-                f" {groups.settings.principal_max_percent} % of that (principal.max.percent). Delete some groups.",
+                f"There is no room left: a streams group may store {largest} bytes, all groups together may store"
+                f" {groups.settings.groups_max_bytes} bytes (groups.max.bytes), and one principal's groups may store"
+                f" {groups.settings.principal_max_percent}% of that (principal.max.percent). Delete some groups.",
             )
 
     def _configure(self, live: LiveStreamsGroup) -> bool:
@@ -407,7 +407,7 @@ class _Beat:
         self.statuses.append(StreamsStatus(code=code, detail=detail))
 
     def _end(self, live: LiveStreamsGroup) -> StreamsGroupHeartbeatAnswered:
-        """Journal the step, restart the session, and answer, with the member's tasks if it may lack them."""
+        """Journal the step, restart the session, and return the answer, with the tasks if the member may lack them."""
         turn, draft, command = self.turn, self.draft, self.command
         groups, group_id = turn.groups, draft.group_id
         member = draft.members[command.member_id]

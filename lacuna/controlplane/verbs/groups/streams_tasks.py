@@ -70,7 +70,7 @@ class _Process:
 
 @dataclass(slots=True)
 class _Quota:
-    """How many tasks each member that is not yet full may have, for an even spread."""
+    """How many tasks a member that is not yet full may have if they are spread evenly."""
 
     tasks: int
     members: int
@@ -262,7 +262,7 @@ def _has_any(owned: Tasks | None, revoking: Tasks) -> bool:
 class _Step:
     """One step of a member: what it keeps, gives up and receives in each role.
 
-    A process runs a task in one role only, so a member receives a task only once no member of its process has it in
+    A process runs a task in one role only, so a member receives a task only when no member of its process has it in
     another role. A member keeps a task in its old role until it has the new one.
     """
 

@@ -52,7 +52,7 @@ def check_topology(topology: StreamsTopology) -> None:
         raise invalid(f"The topology epoch is {topology.epoch}, but must not be negative.")
     if topology.ByteSize() > LARGEST_TOPOLOGY:
         raise invalid(
-            f"A topology may have at most {LARGEST_TOPOLOGY} bytes. Split the application."
+            f"A topology may be at most {LARGEST_TOPOLOGY} bytes long. Split the application."
         )
     ids = {each.subtopology_id for each in topology.subtopologies}
     if len(ids) < len(topology.subtopologies):

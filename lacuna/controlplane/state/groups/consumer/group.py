@@ -95,7 +95,7 @@ class ConsumerGroup:
 
 
 class Draft:
-    """A consumer group under change by a decision, copied at the first change. `base` stays unchanged.
+    """A consumer group that a decision is changing, copied at the first change. `base` stays unchanged.
 
     `base` is None if there was no consumer group.
     """
@@ -186,7 +186,7 @@ class Draft:
 
 
 def _growth(before: Member | None, now: Member | None) -> int:
-    """Return by how many bytes subscriptions grow. The common case of unchanged ones is fast."""
+    """Return the number of bytes by which subscriptions grow. The common case of unchanged ones is fast."""
     was = before.subscription if before is not None else None
     is_ = now.subscription if now is not None else None
     if was is is_:

@@ -46,7 +46,7 @@ class Resolver:
     """Resolves subscriptions, and caches the results until the topics' version changes.
 
     A group's members usually have equal subscriptions, which are all resolved each time a member joins. Equal
-    subscriptions resolve to the same object, so assignors can compare them at once.
+    subscriptions resolve to the same object, so assignors can compare them cheaply.
     """
 
     def __init__(self) -> None:

@@ -67,7 +67,7 @@ def _range_order(member: Subscriber) -> tuple[bool, str]:
 
 
 def assign_simple(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str, Assignment]:
-    """Assign as share groups do: members may share partitions, and each has some if there are enough.
+    """Assign as share groups do: members may share partitions, and each receives some if there are enough.
 
     If all members want the same topics, all partitions are assigned together, otherwise topic by topic.
     """
@@ -95,7 +95,7 @@ def _shared(
 ) -> Iterator[tuple[str, PartitionKey]]:
     """Yield (member id, partition) pairs. Members keep the partitions they have, within their quotas.
 
-    All partitions have the same number of members, and quotas differ by at most one.
+    All partitions are assigned to the same number of members, and quotas differ by at most one.
     """
     if not takers or not partitions:
         return

@@ -141,7 +141,7 @@ def _first_protocol(member: Member) -> str:
 
 
 def sync(turn: Turn, group: ConsumerGroup, command: SyncGroup) -> Reply:
-    """Decide a SyncGroup, which returns the member's partitions at once."""
+    """Decide a SyncGroup, which returns the member's partitions immediately."""
     try:
         member = _find(group, command)
         first = _first_protocol(member)

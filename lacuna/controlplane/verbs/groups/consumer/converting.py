@@ -2,7 +2,7 @@
 
 This is Kafka's default, group.consumer.migration.policy=bidirectional. The first member that speaks the consumer
 protocol upgrades a classic group. Once the last such member is gone, the remaining classic members form a classic group
-again. An empty group takes the kind of the next member that joins it.
+again. The next member that joins an empty group determines its kind.
 """
 
 from collections.abc import Collection, Mapping

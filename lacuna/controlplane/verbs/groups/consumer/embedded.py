@@ -106,7 +106,7 @@ def read_subscription(data: bytes) -> EmbeddedSubscription:
 
 
 def read_assignment(data: bytes) -> TopicPartitions:
-    """Read a member's assignment, which is empty without any bytes. Raises MalformedProtocolError."""
+    """Read a member's assignment, which is empty if `data` is. Raises MalformedProtocolError."""
     if not data:
         return {}
     reader = _Reader(data)

@@ -106,8 +106,8 @@ def put_within_bounds(turn: Turn, draft: Draft, member: Member) -> None:
         raise Refused(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"There is no room left: all groups together may store {turn.groups.settings.groups_max_bytes} bytes"
-            " (groups.max.bytes), and one principal's groups"
-            f" {turn.groups.settings.principal_max_percent} % of that (principal.max.percent). Delete some groups.",
+            " (groups.max.bytes), and one principal's groups may store"
+            f" {turn.groups.settings.principal_max_percent}% of that (principal.max.percent). Delete some groups.",
         )
 
 

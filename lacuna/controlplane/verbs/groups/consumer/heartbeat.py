@@ -60,7 +60,7 @@ _LARGEST_SUBSCRIPTION = 1 << 20
 
 @of_one_group
 def consumer_group_heartbeat(turn: Turn, command: ConsumerGroupHeartbeat) -> Reply:
-    """Decide a heartbeat at once: this protocol never waits for other members."""
+    """Decide a heartbeat immediately: this protocol never waits for other members."""
     try:
         _check(command)
         if command.member_epoch in (LEAVING_EPOCH, LEAVING_STATIC_EPOCH):
@@ -161,7 +161,7 @@ def _end(
     *,
     has_heard: bool,
 ) -> ConsumerGroupHeartbeatAnswered:
-    """Journal the step, restart the session, and answer, with the member's assignment if it may lack it."""
+    """Journal the step, restart the session, and return the answer, with the assignment if the member may lack it."""
     timeout_ms = turn.groups.consumer_session_timeout_ms(draft.group_id)
     member = draft.members[before.member_id]
     live = keep(turn, draft)

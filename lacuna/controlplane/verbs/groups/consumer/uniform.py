@@ -2,7 +2,7 @@
 
 A member keeps the partitions that it held and still wants, up to a fair share if all members want the same topics. The
 remaining partitions go to the members with the fewest. If subscriptions differ, partitions then move along chains of
-members, until no chain leads to a member with at least two partitions fewer than its first.
+members, until no chain leads to a member with at least two partitions fewer than the first in the chain.
 """
 
 import heapq
@@ -72,7 +72,7 @@ class _Balance:
                 heapq.heapreplace(queue, (self.loads[member_id], member_id))
 
     def level(self) -> None:
-        """Move partitions along chains until none leads to a member with at least two fewer than its first member."""
+        """Move partitions along chains until no last member has at least two partitions fewer than the first."""
         level = max(self.loads.values(), default=0)
         while level >= min(self.loads.values(), default=0) + 2:
             sources = [each for each, load in self.loads.items() if load == level]
