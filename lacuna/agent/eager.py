@@ -57,7 +57,7 @@ class _Rest(Coroutine[Any, Any, None]):
 
 
 class Timed(Coroutine[Any, Any, None]):
-    """Runs `work`, and measures the seconds of event loop time that its steps take, without its waits."""
+    """Runs `work`, and measures the seconds of event loop time that its steps take, excluding its waits."""
 
     __slots__ = ("_began", "_taken", "_work")
 
