@@ -209,7 +209,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def owes_offsets(self) -> bool:
-        """Whether the client's last request was AddOffsetsToTxn, so that its offsets have yet to arrive (adr/0018)."""
+        """Whether the client's last request was AddOffsetsToTxn, whose offsets have yet to arrive (adr/0018)."""
         return self._serving.owes_offsets
 
     def close_stalled(self, now: float, seconds: float) -> None:

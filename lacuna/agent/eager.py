@@ -1,4 +1,4 @@
-"""Starts coroutines immediately, so that a request that never waits needs no task and no iteration of the event loop.
+"""Starts coroutines immediately, so a request that never waits needs neither a task nor an event loop iteration.
 
 For quotas, it also measures the event loop time that a coroutine takes.
 """

@@ -25,7 +25,7 @@ cannot connect."""
 
 
 class LineCounts(NamedTuple):
-    """How many connections are open, and how many there should be, which is one for each other agent."""
+    """How many connections are open, and how many there should be: one for each other agent."""
 
     open: int
     wanted: int

@@ -49,7 +49,7 @@ async def read_acquired(service: FetchService, view: PartitionView, ranges: Rang
 
 
 def _holes(spans: Iterable[Span], ranges: Ranges) -> tuple[Ranges, int]:
-    """Return the parts of the ranges that no batch covers, and the base offset of the batch after a final hole, or 0."""
+    """Return the parts of ranges that no batch covers, and the base offset of the batch after a final hole, or 0."""
     batches = sorted(
         {
             (span.stretch.base_offsets[index], span.stretch.last_offsets[index] + 1)

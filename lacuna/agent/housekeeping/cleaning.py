@@ -432,7 +432,7 @@ class Cleaner:
         return True
 
     async def _finish(self, done: _Pass) -> None:
-        """Report how far the partition is clean, which is up to the first offset that was left out."""
+        """Report that the partition is clean up to the first offset that was left out."""
         cleaned_to = done.end_offset if done.is_whole else min(done.failed_at, done.end_offset)
         request = FinishCleaning(
             lease_id=self._lease.lease_id,

@@ -535,7 +535,7 @@ class Flusher:
     async def _call(
         self, flight: Flight, command: CommitSegment, batches: list[list[PendingBatch]]
     ) -> SegmentCommitted | Verdict:
-        """Send a commit of these batches, which is idempotent by segment id, until its outcome is known.
+        """Send a commit of these batches until its outcome is known. The segment id makes it idempotent.
 
         Gives up when the flush's time is up, or when an earlier flush with batches from these producers has failed.
         """
