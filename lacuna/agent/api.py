@@ -15,8 +15,8 @@ Every module in `agent/apis/` that defines `API` adds a served API. No other fil
         guard=guard,
     )
 
-Messages come from lacuna.wire, which has one class for all versions. If a version lacks a field, the field has its
-default value in the request and is omitted from the response. To close the connection, a handler raises
+Messages come from lacuna.wire, which has one class for all versions of a message. If a version lacks a field, the field
+has its default value in the request and is omitted from the response. To close the connection, a handler raises
 MalformedRequest. A handler that waits before a step whose order matters first adds itself to
 `call.peer.arrival_order` (agent/arrival_order.py).
 """
@@ -93,10 +93,10 @@ class Api(Generic[Q, R]):
 
     - `handle` returns the answer, or None if the client expects none. If a request does not name every resource that it
       concerns, the guard passes the client's permission to `handle` as a third argument.
-    - `refusal` builds an answer that reports one error, for when the control plane cannot be reached (`unavailable`) or
-      our own code has failed (UNKNOWN_SERVER_ERROR). By default, the answer contains only the error code.
+    - `refusal` builds an answer that reports one error: `unavailable` if the control plane cannot be reached, or
+      UNKNOWN_SERVER_ERROR if our own code has failed. By default, the answer contains only the error code.
     - `guard` runs before the handler if an authorizer is configured (agent/guards/). None means that clients need no
-      rights. It has no default, so that no API is left open by mistake.
+      rights. There is no default, so that no API is left open by mistake.
     - `until`: the last version served, if it is not the last in Kafka's definitions.
     - `advertised`: the first and the last version in the answer to ApiVersions, if these differ from the served
       versions.

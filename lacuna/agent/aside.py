@@ -1,4 +1,4 @@
-"""Stops serving clients while a control plane leads that this agent cannot reach (adr/0031).
+"""Stops serving clients while this agent cannot reach the control plane that leads (adr/0031).
 
 The control plane of `lacuna up` can be reached only by its own process. If the control plane of a second such process
 has taken over the journal, the agents of the first can neither write nor read new records. They turn clients away, so
@@ -44,7 +44,7 @@ class Aside:
 
     def _step_aside(self) -> None:
         log.warning(
-            "the control plane that now leads cannot be reached from here: this agent will serve "
+            "this agent cannot reach the control plane that now leads, and will serve "
             "no clients until that control plane stops"
         )
         self._server.suspend()

@@ -1,4 +1,4 @@
-"""A bound on the bytes that an agent's connections hold in memory together."""
+"""A bound on the bytes that all connections of an agent together hold in memory."""
 
 from collections import deque
 from collections.abc import Callable

@@ -42,7 +42,7 @@ class Software:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """The client that sent a request. `client_id` is from the request's header, and "" if it was null there.
+    """The client that sent a request. `client_id` is the one in the request's header, or "" if that is null.
 
     `session`, `arrival_order`, `first_fetch` and `software` belong to the client's connection.
     """

@@ -202,18 +202,18 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._serving.is_busy and self._may_write
 
     def has_left(self, now: float) -> bool:
-        """Whether the client has been silent so long at `now` (loop time) that it has probably moved away."""
+        """Whether, at `now` (loop time), the client has been silent for long enough to have probably moved away."""
         serving = self._serving
         expected = serving.heartbeat_seconds if serving.asks_coordinator else _PAUSE_SECONDS
         return not serving.is_busy and now - self.last_active > expected
 
     @property
     def owes_offsets(self) -> bool:
-        """Whether the client's last request was AddOffsetsToTxn, so that its offsets have yet to arrive (adr/0018)."""
+        """Whether the client's last request was AddOffsetsToTxn, whose offsets have yet to arrive (adr/0018)."""
         return self._serving.owes_offsets
 
     def close_stalled(self, now: float, seconds: float) -> None:
-        """Close the connection if a frame has been arriving for more than `seconds`, and too slowly.
+        """Close the connection if a frame has been arriving for more than `seconds`, at too low a rate.
 
         Does nothing if the agent has paused reading. `now` is loop time.
         """
@@ -247,12 +247,12 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def large_requests(self) -> asyncio.Lock:
-        """Held while a large request is read and answered, because its decoded values take many times its size."""
+        """Held while a large request is read and answered, because its decoded values take up many times its size."""
         return self._server.large_requests
 
     @property
     def may_wait(self) -> bool:
-        """Whether requests may be kept waiting, which is true until the agent stops."""
+        """Whether requests may still be kept waiting, because the agent is not stopping."""
         return self._state is not State.DRAINING
 
     def mute(self, seconds: float) -> None:

@@ -23,7 +23,7 @@ TopicCommits: TypeAlias = tuple[bytes | str, Sequence[PartitionCommit]]
 async def commits_of(
     context: AgentContext, topics: Sequence[TopicCommits]
 ) -> tuple[list[CommittedOffset], list[int]]:
-    """Return the commits of existing partitions, and an error code for every partition of the request, in its order.
+    """Return the commits of existing partitions, and an error code for every partition, in the order of the request.
 
     Code 0 means that the commit is among those returned. A topic missing from the view is looked up in the control
     plane, as in `find_partitions`, because librdkafka abandons a commit if the topic is unknown. Raises

@@ -239,7 +239,7 @@ def stranger(beginning: bytes) -> str:
     """Describe the kind of client whose connection begins with these four bytes, or return "" if unknown."""
     if beginning.startswith(_TLS_HANDSHAKE):
         return (
-            "this is a TLS client, but this listener has no TLS: set the client's security.protocol to "
+            "this is a TLS client, but this listener does not use TLS: set the client's security.protocol to "
             "PLAINTEXT or SASL_PLAINTEXT, or connect to a listener with TLS"
         )
     if beginning in _HTTP:

@@ -66,7 +66,7 @@ SERVING: Final = ANSWERING | {State.ABANDONED}
 
 
 class Reading(StrEnum):
-    """Whether the agent reads from a connection, and why not if it does not."""
+    """Whether the agent reads from a connection and, if not, why."""
 
     ON = "On"
     #: The connection holds the maximum number of requests or bytes.

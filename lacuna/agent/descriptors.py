@@ -22,7 +22,7 @@ def raise_limit() -> None:
 
 
 def room_for_connections() -> int:
-    """Return how many connections may be open: the limit on open files minus 256, but at least half of it."""
+    """Return how many connections may be open: the limit on open files minus 256, but at least half of that limit."""
     if resource is None:
         return _MOST
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""Starts coroutines immediately, so that a request that never waits needs no task and no iteration of the event loop.
+"""Starts coroutines immediately, so a request that never waits needs neither a task nor an event loop iteration.
 
 For quotas, it also measures the event loop time that a coroutine takes.
 """
@@ -57,7 +57,7 @@ class _Rest(Coroutine[Any, Any, None]):
 
 
 class Timed(Coroutine[Any, Any, None]):
-    """Runs `work`, and measures the seconds of event loop time that its steps take, without its waits."""
+    """Runs `work`, and measures the seconds of event loop time that its steps take, excluding its waits."""
 
     __slots__ = ("_began", "_taken", "_work")
 

@@ -1,7 +1,7 @@
 """The object store of an agent, including the hot segments in the control plane's journal (adr/0071).
 
 A flush puts a hot segment like any other segment, and then takes the segment's bytes back to send them with its commit.
-A reader holds the hot segments that it needs (`HotStore.holding`), which fetches them from the control plane unless
+A reader holds the hot segments that it needs with `HotStore.holding`, which fetches them from the control plane unless
 this agent has written or read them recently. All other calls are passed to the underlying store.
 """
 
@@ -242,7 +242,7 @@ class HotStore:
 
 
 def with_hot(store: ObjectStore, control: ControlClient) -> tuple[ObjectStore, HotStore]:
-    """Return `store` extended by hot segments, and the HotStore within it.
+    """Return `store` extended with hot segments, and the HotStore within it.
 
     The HotStore lies below the encryption layer, so hot segments are encrypted in the journal like objects in the
     bucket.

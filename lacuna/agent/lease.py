@@ -95,7 +95,7 @@ class AgentLease:
         return SegmentId(hot_lease(self.lease_id) if is_hot else self.lease_id, self._sequence)
 
     def report_expired(self, lease_id: int) -> None:
-        """Register again immediately if `lease_id`, which the control plane called expired, is still current."""
+        """Register again immediately if `lease_id`, which the control plane reported as expired, is still current."""
         if lease_id == self.lease_id:
             self.lease_id = NO_LEASE
             self._wake.set()
@@ -220,7 +220,7 @@ class AgentLease:
             except Exception:
                 # If the task ended at this point, the agent would keep running but could never write again.
                 log.exception(
-                    "unexpected error while keeping the lease, which will be tried again; please report it"
+                    "unexpected error while keeping the lease, retrying; please report it"
                 )
                 await self._wait(_RETRY_SECONDS)
 

@@ -1,4 +1,4 @@
-"""A connection to each of the other agents, which breaks as soon as that agent's process dies (adr/0018).
+"""Connections to the other agents, each of which breaks as soon as the other agent's process dies (adr/0018).
 
 The control plane hides an agent one second after its session has broken. When an agent dies, however, its clients
 immediately query another agent, and franz-go then waits five seconds before it repeats the query. An agent therefore
@@ -25,7 +25,7 @@ cannot connect."""
 
 
 class LineCounts(NamedTuple):
-    """How many connections are open, and how many there should be, which is one for each other agent."""
+    """How many connections are open, and how many there should be: one for each other agent."""
 
     open: int
     wanted: int

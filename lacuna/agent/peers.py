@@ -1,5 +1,4 @@
-"""Queries other agents, while no control plane can be reached, to find out whether clients have been sent to them
-(adr/0034).
+"""Asks other agents, while no control plane can be reached, whether clients have been sent to them (adr/0034).
 
 If only this agent is cut off, its clients should move to the other agents. If no control plane leads, they have nowhere
 to go and should stay. Only the other agents know which is the case: an agent with a session stops advertising this
@@ -83,7 +82,7 @@ class Peers:
         through other agents.
         """
         log.warning(
-            "no control plane can be reached, but other agents can reach one: clients are sent "
+            "this agent can reach no control plane, but other agents can: clients are sent "
             "to them until this agent has a session again"
         )
         self._lease.trust.is_replaced = True

@@ -1,9 +1,9 @@
-"""Cuts a request with long arrays into requests with few elements, and joins the answers to these.
+"""Cuts a request with long arrays into requests with few elements, and joins the answers.
 
 The event loop handles a request in one or a few steps, and the control plane handles a command in the same way. So that
 a request with a million elements does not keep other clients waiting, its API declares which array may be cut
 (`Api.pieces`). The pieces are handled one after another, and other requests are served in between. Each answer is
-encoded as soon as it is complete, since decoded answers would take many times the memory.
+encoded as soon as it is complete, since decoded answers would take up many times as much memory.
 """
 
 import asyncio
@@ -152,7 +152,7 @@ class Joined:
         size = sum(each.size for each in self._written if each is not None)
         if size > MOST_ANSWER_BYTES:
             raise MalformedRequest(
-                f"the answer has more than {MOST_ANSWER_BYTES >> 20} MiB; request fewer elements "
+                f"the answer exceeds {MOST_ANSWER_BYTES >> 20} MiB; request fewer elements "
                 "at a time"
             )
         return not is_over

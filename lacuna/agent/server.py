@@ -130,7 +130,7 @@ class AgentServer:
         """Tell clients to move to other agents, until they have moved or hand_over_ms has passed.
 
         The control plane must know first (`AgentLease.leave`), or the clients would be sent back. A client that is told
-        to move asks for the new agent over its existing connection, and connects to that agent. If its connection
+        to move asks over its existing connection which agent to use, and connects to that agent. If its connection
         closed first, librdkafka would try to connect to this agent again, with pauses of up to ten seconds.
         """
         self.is_handing_over = True

@@ -17,8 +17,8 @@ _conversions: Final = ThreadPoolExecutor(MAX_CONVERSIONS, "message-sets")
 class Threads(ThreadPoolExecutor):
     """An executor whose first thread starts immediately, while an error can still be reported.
 
-    More threads start as needed. If one cannot start because memory or processes are short, the running threads also do
-    its work, whereas Python's executor would raise an error and leave the work in its queue.
+    More threads start as needed. If one cannot start because the system is short of memory or processes, the running
+    threads also do its work, whereas Python's executor would raise an error and leave the work in its queue.
     """
 
     def __init__(self, most: int, name: str) -> None:

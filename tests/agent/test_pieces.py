@@ -218,7 +218,7 @@ async def test_an_answer_that_becomes_too_large_closes_the_connection(
         body = encode_body(32, 4, DescribeConfigsRequest(resources, True, True))
         client.send(encode_request(32, 4, body))
         assert await client.is_closed()
-    assert "the answer has more than 1 MiB; request fewer elements at a time" in caplog.text
+    assert "the answer exceeds 1 MiB; request fewer elements at a time" in caplog.text
 
 
 async def test_a_piece_that_cannot_be_cut_closes_the_connection(

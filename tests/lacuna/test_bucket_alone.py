@@ -205,7 +205,7 @@ def test_of_two_ups_one_sleeps_and_wakes(
             both = f"{first.bootstrap},{second.bootstrap}"
             producer = clients.plain(both)
             clients.send(producer, "t", ["one"])
-            eventually(lambda: "this agent will serve no clients until" in first.output, True)
+            eventually(lambda: "and will serve no clients until" in first.output, True)
             clients.send(producer, "t", ["two"])
             assert clients.stored(second.bootstrap) == ["one", "two"]
         clients.send(producer, "t", ["three"])

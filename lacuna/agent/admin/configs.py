@@ -63,7 +63,7 @@ _OF_TOPICS_ALONE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownConfig:
-    """A config of a resource. The first synonym, if any, is in effect. `value` is None if nothing sets it."""
+    """A config of a resource. The first synonym, if any, is in effect. `value` is None if the config is not set."""
 
     name: str
     value: str | None
@@ -75,7 +75,7 @@ class ShownConfig:
 
 
 def of_topic(own: Mapping[str, str], of_brokers: Mapping[str, str]) -> Iterable[ShownConfig]:
-    """Yield all configs of a topic. `own` are set on the topic, and `of_brokers` for all brokers."""
+    """Yield all configs of a topic. `own` holds those set on the topic, and `of_brokers` those set for all brokers."""
     for config in TOPIC_CONFIGS.values():
         name = broker_name(config.name)
         synonyms = []

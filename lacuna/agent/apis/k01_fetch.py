@@ -8,7 +8,7 @@ epoch or a preferred replica, since every agent serves every partition. The serv
 
 Other agents may have acknowledged records that this agent does not know yet. To include them, the first fetch of a
 connection or session waits for a confirming read (S7). While no control plane can be reached, fetches still return the
-records known before the outage, and get KAFKA_STORAGE_ERROR at the end of those records (adr/0034).
+records known before the outage, and KAFKA_STORAGE_ERROR at the end of those records (adr/0034).
 
 v0-v3, for clients before 0.11 (S24), return read_uncommitted records as message sets of magic 0 (v0-v1) or 1. The
 conversion drops headers and the producer's id, epoch and sequence, as in Kafka. zstd batches are recompressed with
@@ -80,8 +80,8 @@ async def _catch_up(call: Call, request: wire.FetchRequest) -> None:
 def refuse(call: Call, request: wire.FetchRequest, error_code: int) -> wire.FetchResponse:
     """Return the error for every requested partition, since v0-v6 have no top-level error.
 
-    An incremental fetch may name no partitions, and the client would immediately repeat it after an empty answer. It
-    gets the error that its session does not exist, so that the client backs off and sends a full request.
+    An incremental fetch may name no partitions, and the client would immediately repeat it after an empty answer. The
+    answer therefore says that the session does not exist, so that the client backs off and sends a full request.
     """
     if request.session_id != NO_SESSION and request.session_epoch > 0:
         return wire.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)

@@ -19,8 +19,8 @@ the number of records left to read, and its timestamp is the largest in the firs
 Lookups by time that must read the store run concurrently, up to the number of reads that the worker allows. If a
 request names a partition twice, the answer lists it once, with INVALID_REQUEST.
 
-Temporary errors are reported as LEADER_NOT_AVAILABLE, because librdkafka retries after it. After KAFKA_STORAGE_ERROR or
-NOT_LEADER_OR_FOLLOWER, librdkafka only refreshes its metadata and fails. Java, franz-go and sarama retry after all
+Temporary errors are reported as LEADER_NOT_AVAILABLE, because librdkafka retries on this error. On KAFKA_STORAGE_ERROR
+or NOT_LEADER_OR_FOLLOWER, librdkafka only refreshes its metadata and fails. Java, franz-go and sarama retry on all
 three.
 
 v0, sent by clients before 0.10.1, requests several offsets before a time. Kafka answers with the first offsets of the
@@ -205,7 +205,7 @@ async def _look_up(
 
 
 def _left(view: PartitionView, position: int) -> TimedOffset:
-    """Count the records that a read_committed consumer has yet to read, or the offsets of an internal topic."""
+    """Count the records that a read_committed consumer has yet to read or, in an internal topic, the offsets."""
     if is_internal(view.topic_id):
         return TimedOffset(max(view.last_stable_offset - position, 0), -1)
     return TimedOffset(*behind(view, position))
@@ -295,7 +295,7 @@ API = Api(
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.LEADER_NOT_AVAILABLE,
-    notes=f"calls the control plane first; v0: the bounds of extents, at most {MAX_OFFSETS} offsets a partition; "
+    notes=f"calls the control plane first; v0: the bounds of extents, at most {MAX_OFFSETS} offsets per partition; "
     "from v1, also end offsets at past times ([ADR 42](adr/0042-time-travel-is-a-history-of-last-stable-offsets.md)) "
     "and lags ([ADR 41](adr/0041-lag-is-what-a-reader-will-get.md))",
 )

@@ -1,7 +1,7 @@
 """Metadata v0-v13.
 
-- Null topics (an empty list in v0) means all topics; otherwise, an empty list means none. A request names a topic by
-  its name or, from v10 on, by its id (KIP-516). An unknown id returns UNKNOWN_TOPIC_ID. An illegal name returns
+- A null topic list (an empty one in v0) means all topics; from v1 on, an empty list means none. A request names a topic
+  by its name or, from v10 on, by its id (KIP-516). An unknown id returns UNKNOWN_TOPIC_ID. An illegal name returns
   INVALID_TOPIC_EXCEPTION, as does the name of an internal Kafka topic that Lacuna does not have.
 - __consumer_offsets and __transaction_state are always found by name and id, and are listed among all topics once they
   have records (ADR 43). They are marked as internal and never created.

@@ -6,8 +6,8 @@ and GROUP_ID_NOT_FOUND from then on.
 
 In v2-v4, a client may set how long unused offsets are kept. v1's timestamp for each partition is ignored, as in Kafka
 since 2.1. v0 requests name no member. They commit offsets from outside the group, like a consumer that assigns its own
-partitions. Kafka kept such offsets in ZooKeeper, and returns UNSUPPORTED_VERSION without it. Lacuna stores them as the
-group's offsets.
+partitions. Kafka kept such offsets in ZooKeeper; without ZooKeeper, it returns UNSUPPORTED_VERSION. Lacuna stores them
+as the group's offsets.
 """
 
 from collections.abc import Iterator

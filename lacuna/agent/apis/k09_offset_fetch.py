@@ -1,13 +1,13 @@
 """OffsetFetch v0-v10: returns the committed offsets of one group, or of several groups from v8 on (KIP-709).
 
 The offset is -1 if nothing is committed, even if the topic or partition does not exist. v10 names topics by id, and
-returns UNKNOWN_TOPIC_ID for an unknown one. From v2 on, null topics means all topics. From v7 on, `require_stable`
-returns UNSTABLE_OFFSET_COMMIT for offsets that an ongoing transaction may change (KIP-447). From v9 on, a member of a
-consumer group names itself, and gets STALE_MEMBER_EPOCH if its epoch is out of date (KIP-848).
+returns UNKNOWN_TOPIC_ID for an unknown one. From v2 on, a null topic list means all topics. From v7 on,
+`require_stable` returns UNSTABLE_OFFSET_COMMIT for offsets that an ongoing transaction may change (KIP-447). From v9
+on, a member of a consumer group names itself, and gets STALE_MEMBER_EPOCH if its epoch is out of date (KIP-848).
 
-v0 is from clients before 0.9. Kafka answered it from ZooKeeper, with UNKNOWN_TOPIC_OR_PARTITION if nothing was
-committed, and without ZooKeeper returns UNSUPPORTED_VERSION. Lacuna reads the group's offsets, and returns Kafka's old
-error for a partition without a committed offset.
+v0 is sent by clients before 0.9. Kafka answered it from ZooKeeper, with UNKNOWN_TOPIC_OR_PARTITION if nothing was
+committed; without ZooKeeper, Kafka returns UNSUPPORTED_VERSION. Lacuna reads the group's offsets, and returns Kafka's
+old error for a partition without a committed offset.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

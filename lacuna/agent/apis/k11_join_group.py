@@ -1,8 +1,8 @@
 """JoinGroup v0-v9: joins or rejoins a classic group. The answer is sent once the other members have joined as well.
 
 From v4 on, a dynamic member first receives an id and then joins with it (MEMBER_ID_REQUIRED, KIP-394). v5 adds static
-members (KIP-345), v7 the protocol type in the answer, and v8 a reason. From v9 on, the answer may tell a leader to skip
-its assignment (KIP-814). In v0, the session timeout also serves as the rebalance timeout.
+members (KIP-345), v7 the protocol type in the answer, and v8 a reason. From v9 on, the answer may tell the leader to
+skip the assignment (KIP-814). In v0, the session timeout also serves as the rebalance timeout.
 """
 
 from lacuna.agent.api import Api, Call

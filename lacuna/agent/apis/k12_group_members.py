@@ -2,10 +2,10 @@
 
 v3 adds static members (KIP-345). While no control plane can be reached, members stay in their groups (adr/0034).
 
-LeaveGroup v0-v5: removes one member, or several from v3 on. Static members need only their instance id (KIP-345).
+LeaveGroup v0-v5: removes one member or, from v3 on, several. Static members need only their instance id (KIP-345).
 
-Each member in the answer has its own error. Before v3, which removes a single member, its error is the answer's error.
-v5 adds a reason (KIP-800).
+Each member in the answer has its own error. Before v3, a request removes a single member, and the member's error is the
+answer's error. v5 adds a reason (KIP-800).
 
 SyncGroup v0-v5: the leader sends the assignment, and the other members wait for it.
 

@@ -1,6 +1,6 @@
 """DescribeGroups v0-v6: the state and members of classic groups.
 
-A group that does not exist, or that is a consumer group, is reported as Dead. From v6 on, it also has the error
+A group that does not exist, or that is a consumer group, is reported as Dead and, from v6 on, with the error
 GROUP_ID_NOT_FOUND (KIP-1043). v3 adds authorized operations, and v4 static members. Member metadata and assignments are
 included only while the group is stable.
 """

@@ -8,7 +8,7 @@ APIs would assume 0.9.
 SaslAuthenticate v0-v2 (KIP-152, KIP-368): takes a token from the client and returns the next one.
 
 After a failed authentication, the answer is delayed to slow down password guessing, and the connection is closed. The
-answer reveals nothing about users. The log has all details except secrets.
+answer reveals nothing about users. The log contains all details except secrets.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """AskControl v0: passes a tool's questions to the control plane, and reports how and where the cluster runs.
 
 This is not a Kafka API, and it is not advertised. It lets Lacuna's own commands work with only a bootstrap address. A
-request holds an `AgentQuestion`, a session message that gets a single answer here, either for all of its parts or for
-none. Its commands must be among `QUESTIONS`, which change nothing. The answer for a partition is a snapshot. Both the
-work and the size of the answer are bounded.
+request holds an `AgentQuestion`, a session message, and gets a single answer, either for all of its parts or for none.
+Its commands must be among `QUESTIONS`, which change nothing. The answer for a partition is a snapshot. Both the work
+and the size of the answer are bounded.
 """
 
 import asyncio

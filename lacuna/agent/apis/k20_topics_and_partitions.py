@@ -1,8 +1,8 @@
 """DeleteTopics v0-v6.
 
 Deletes topics by name or, from v6 on, by id (KIP-516). A topic given by both or by neither returns INVALID_REQUEST, as
-does a topic that is named twice. From v5 on, errors have a message. All state is keyed by topic id (S6), so a new topic
-with the same name shares nothing with the deleted one. An internal topic returns POLICY_VIOLATION, whereas Kafka
+does a topic that is named twice. From v5 on, errors include a message. All state is keyed by topic id (S6), so a new
+topic with the same name shares nothing with the deleted one. An internal topic returns POLICY_VIOLATION, whereas Kafka
 deletes it.
 
 CreatePartitions v0-v3 (KIP-195).

@@ -1,6 +1,8 @@
-"""The only leader epoch is 0, which ends at the high watermark, so a consumer never detects a truncated log. An epoch
-that does not exist returns (-1, -1), as in Kafka. A current_leader_epoch above 0 (v2+) returns UNKNOWN_LEADER_EPOCH.
-Each answer is made after a confirming read (S7).
+"""OffsetForLeaderEpoch: the only leader epoch is 0, which ends at the high watermark, so a consumer never detects a
+truncated log.
+
+An epoch that does not exist returns (-1, -1), as in Kafka. A current_leader_epoch above 0 (v2+) returns
+UNKNOWN_LEADER_EPOCH. Every answer follows a confirming read (S7).
 """
 
 from collections.abc import Iterable

@@ -1,10 +1,10 @@
 """DescribeConfigs v0-v4.
 
 Describes the configs of topics (resource type 2), agents (4, "broker"), their loggers (8), client metrics subscriptions
-(16), which all have the same values, and groups (32), whether or not they exist. The answer has the values with their
-sources, their types (v3+, KIP-569) and, on request, their synonyms (KIP-226) and documentation. Unknown config names
-are omitted, and a request without names means all configs. An unknown topic returns UNKNOWN_TOPIC_OR_PARTITION, and an
-illegal name INVALID_TOPIC_EXCEPTION. Any other resource type, or a broker that is not a live agent, returns
+(16), which all have the same values, and groups (32), whether or not they exist. The answer contains the values with
+their sources, their types (v3+, KIP-569) and, on request, their synonyms (KIP-226) and documentation. Unknown config
+names are omitted, and a request without names means all configs. An unknown topic returns UNKNOWN_TOPIC_OR_PARTITION,
+and an illegal name INVALID_TOPIC_EXCEPTION. Any other resource type, or a broker that is not a live agent, returns
 INVALID_REQUEST. The broker "" stands for the configs set for all brokers. v0, sent by clients before 1.1, reports only
 whether a value is the default, not its source.
 """

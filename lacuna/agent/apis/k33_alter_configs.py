@@ -3,8 +3,8 @@
 IncrementalAlterConfigs v0-v1 (KIP-339): changes configs of topics and groups.
 
 A config value that Lacuna cannot honour returns INVALID_CONFIG and is not stored. All operations except DELETE need a
-value, and a request may name a config only once; otherwise, the resource gets INVALID_REQUEST. Setting a config on any
-other kind of resource returns INVALID_REQUEST with a message that gives the reason. Deleting a config there succeeds,
+value, and a request may name a config only once; otherwise, the resource gets INVALID_REQUEST. On any other kind of
+resource, setting a config returns INVALID_REQUEST with a message that gives the reason, and deleting one succeeds,
 since none is set.
 
 AlterConfigs v0-v2: replaces all configs of topics and groups.

@@ -2,10 +2,10 @@
 
 `partition_size` is the size of the partition's extents in the object store, in bytes, and includes aborted records
 until they are removed. There are no replicas, so `offset_lag` is 0. The object store has no fixed size, so v4's
-`total_bytes` and `usable_bytes` are -1, Kafka's value for "unknown" (KIP-827). Null topics means all topics. Partitions
-that this agent does not lead, or that do not exist, are omitted. v5's `is_cordoned` is false (KIP-1066). While segments
-cannot be written, the directory reports KAFKA_STORAGE_ERROR, like a failed directory in Kafka. Internal topics have a
-size of 0, because they are not stored in the object store.
+`total_bytes` and `usable_bytes` are -1, Kafka's value for "unknown" (KIP-827). A null topic list means all topics.
+Partitions that this agent does not lead, or that do not exist, are omitted. v5's `is_cordoned` is false (KIP-1066).
+While segments cannot be written, the directory reports KAFKA_STORAGE_ERROR, like a failed directory in Kafka. Internal
+topics have a size of 0, because they are not stored in the object store.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ async def handle(call: Call, request: wire.DescribeLogDirsRequest) -> wire.Descr
 def _led(
     context: AgentContext, request: wire.DescribeLogDirsRequest
 ) -> Iterator[tuple[Topic, int]]:
-    """Yield each requested partition that this agent leads according to its Metadata, once and grouped by topic."""
+    """Yield once each requested partition that this agent leads according to its Metadata, grouped by topic."""
     cluster = context.control.cluster
     node_ids = tuple(agent.node_id for agent in placement.candidates(context))
     asked: dict[str, dict[int, None]] = {}

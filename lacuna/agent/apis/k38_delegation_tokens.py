@@ -92,7 +92,7 @@ def _owner(call: Call, request: wire.CreateDelegationTokenRequest) -> Principal:
 
 
 def _may_own(call: Call, owner: Principal) -> bool:
-    """Whether the client may create tokens for `owner` without an ACL, which holds only if it is the owner."""
+    """Whether the client may create tokens for `owner`: without an authorizer, only if it is the owner."""
     return call.context.access.authorizer is not None or owner == call.peer.session.principal
 
 
@@ -157,7 +157,7 @@ async def describe(
 
 
 def _may_describe(call: Call, token: DelegationToken) -> bool:
-    """Whether the client may see a token without an ACL, which holds only for tokens that concern it."""
+    """Whether the client may see a token: without an authorizer, only if the token concerns it."""
     has_acls = call.context.access.authorizer is not None
     return has_acls or is_concerned(token, call.peer.session.principal)
 

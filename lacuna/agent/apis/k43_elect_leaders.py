@@ -1,8 +1,8 @@
 """ElectLeaders v0-v2 (KIP-460): elects no leaders, because every partition already has its preferred leader.
 
-Each named partition gets ELECTION_NOT_NEEDED, or UNKNOWN_TOPIC_OR_PARTITION if it does not exist. Null partitions means
-all partitions, in which case the answer lists only errors and elections, as in Kafka. An election type other than
-preferred (0) or unclean (1) returns INVALID_REQUEST.
+Each named partition gets ELECTION_NOT_NEEDED, or UNKNOWN_TOPIC_OR_PARTITION if it does not exist. A null list means all
+partitions, in which case the answer lists only errors and elections, as in Kafka. An election type other than preferred
+(0) or unclean (1) returns INVALID_REQUEST.
 """
 
 from collections.abc import Mapping

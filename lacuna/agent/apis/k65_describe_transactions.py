@@ -1,8 +1,8 @@
 """DescribeTransactions v0 (KIP-664).
 
-States have Kafka's names. If there is no ongoing transaction, the start time is -1 and there are no partitions. For a
-transaction that commits offsets, the partitions include those of __consumer_offsets. An empty transactional id returns
-INVALID_REQUEST, and an unknown one returns TRANSACTIONAL_ID_NOT_FOUND.
+States are named as in Kafka. If there is no ongoing transaction, the start time is -1 and there are no partitions. For
+a transaction that commits offsets, the partitions include those of __consumer_offsets. An empty transactional id
+returns INVALID_REQUEST, and an unknown one returns TRANSACTIONAL_ID_NOT_FOUND.
 """
 
 from collections import defaultdict

@@ -1,8 +1,8 @@
 """ListTransactions v0-v2 (KIP-664): lists transactions, optionally filtered by state, producer id or duration.
 
 v1 adds the filter by duration. v2 adds a pattern for transactional ids (KIP-1152), a regular expression that must match
-the whole id. As in Kafka, the pattern has RE2's syntax, without look-around and back-references, so that matching takes
-time linear in the id's length. An invalid pattern returns INVALID_REGULAR_EXPRESSION. If the request filters by unknown
+the whole id. As in Kafka, the pattern uses RE2's syntax, without look-around or back-references, so matching takes time
+linear in the id's length. An invalid pattern returns INVALID_REGULAR_EXPRESSION. If the request filters by unknown
 states, the answer lists them.
 
 Clients query every agent and combine the answers. Every agent knows all transactions, so each lists only those placed

@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat v0-v1: joins, stays in or leaves a consumer group (KIP-848, S26).
 
 The coordinator assigns partitions with the `uniform` or the `range` assignor. From v1 on, the client chooses the member
-id and may subscribe by a regular expression in RE2's syntax. Epoch 0 joins, -1 leaves, and -2 lets a static member
+id and may subscribe with a regular expression in RE2's syntax. Epoch 0 joins, -1 leaves, and -2 lets a static member
 leave temporarily. The first member that joins a classic group with this request upgrades it to a consumer group. While
 no control plane can be reached, members stay in their groups (adr/0034).
 """
@@ -49,7 +49,7 @@ async def handle(
 
 
 def _brings_nothing(request: wire.ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the request only reports that the member is alive, so that it may safely be lost."""
+    """Whether the request only reports that the member is alive, and may therefore safely be lost."""
     changes = (
         request.subscribed_topic_names,
         request.subscribed_topic_regex,

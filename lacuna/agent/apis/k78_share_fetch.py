@@ -5,9 +5,9 @@ decides both in one command (verbs/groups/share_records.py), and the agent reads
 available, the fetch waits until a partition grows, a lock expires, or another member releases records.
 
 Sessions (agent/share_sessions.py) have epochs. Epoch 0 opens a session, and -1 closes it and releases the records that
-the member holds. An answer lists only partitions with records, with acknowledgements or with an error. v2 renews locks
-(KIP-1222) and has acquire modes (KIP-1206): in either mode, this agent never acquires more than `max_records`, as the
-mode `record_limit` promises. If only part of a batch is acquired, the whole batch is sent.
+the member holds. An answer lists only partitions with records, with acknowledgements or with an error. v2 adds the
+renewal of locks (KIP-1222) and acquire modes (KIP-1206): in either mode, this agent never acquires more than
+`max_records`, as the mode `record_limit` promises. If only part of a batch is acquired, the whole batch is sent.
 """
 
 import asyncio
@@ -199,7 +199,7 @@ class _Wake:
         return self._loop.time()
 
     async def wait(self, seconds: float, next_expiry_ms: int | None) -> None:
-        """Wait up to `seconds` for records to acquire. The next lock expires in `next_expiry_ms`."""
+        """Wait up to `seconds` for records to acquire. The next lock expires `next_expiry_ms` from now."""
         if next_expiry_ms is not None:
             seconds = min(seconds, next_expiry_ms / 1000 + _PACE_SECONDS)
         timer = self._loop.call_later(seconds, self._event.set)

@@ -3,8 +3,8 @@ streams groups, describe the groups, and store descriptions of their topologies 
 
 Epoch 0 joins, -1 leaves, and -2 lets a static member leave temporarily. The control plane configures the topology and
 assigns tasks with Kafka's `sticky` assignor. If the topology lacks internal topics, the agent that answers a heartbeat
-creates them in the name and with the rights of the member, and the next heartbeat finds them. While no control plane
-can be reached, members stay in their groups (adr/0034).
+creates them on behalf of the member and with its rights, and the next heartbeat finds them. While no control plane can
+be reached, members stay in their groups (adr/0034).
 """
 
 import asyncio
@@ -143,7 +143,7 @@ def _topics_of(request: wire.StreamsGroupHeartbeatRequest) -> Iterable[str]:
 
 
 def _brings_nothing(request: wire.StreamsGroupHeartbeatRequest) -> bool:
-    """Whether the request only reports that the member is alive, so that it may safely be lost."""
+    """Whether the request only reports that the member is alive, and may therefore safely be lost."""
     return (
         request.member_epoch > 0
         and request.active_tasks is None

@@ -22,7 +22,7 @@ Ranges: TypeAlias = Sequence[tuple[int, int]]
 
 
 class Acquired(NamedTuple):
-    """The batches read, the acquired offsets in no batch, and the end of any hole at the end of the range."""
+    """The batches read, the acquired offsets that are in no batch, and the end of a hole at the end of the range."""
 
     records: tuple[Buffer, ...]
     holes: Ranges
@@ -49,7 +49,7 @@ async def read_acquired(service: FetchService, view: PartitionView, ranges: Rang
 
 
 def _holes(spans: Iterable[Span], ranges: Ranges) -> tuple[Ranges, int]:
-    """Return the parts of the ranges that no batch covers, and the first offset of a batch after a hole at the end."""
+    """Return the parts of ranges that no batch covers, and the base offset of the batch after a final hole, or 0."""
     batches = sorted(
         {
             (span.stretch.base_offsets[index], span.stretch.last_offsets[index] + 1)

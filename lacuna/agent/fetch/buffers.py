@@ -63,7 +63,7 @@ class LiveBytes:
 
 
 class ByteBudget:
-    """A budget of `limit` bytes in memory. Callers that need more than is free wait. Belongs to one event loop."""
+    """A budget of bytes in memory. Callers that need more bytes than are free must wait. Belongs to one event loop."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -72,7 +72,7 @@ class ByteBudget:
 
     @asynccontextmanager
     async def held(self, size: int) -> AsyncIterator[None]:
-        """Wait until `size` bytes are free, or all bytes if that is fewer, and hold them during the block."""
+        """Wait until `size` bytes (but at most `limit`) are free, and hold them during the block."""
         while self.used and self.used + size > self._limit:
             self._is_freed.clear()
             await self._is_freed.wait()

@@ -60,7 +60,7 @@ _Reading: TypeAlias = "asyncio.Task[Loaded]"
 
 @dataclass(slots=True, kw_only=True)
 class CacheMetrics:
-    """Counters and the gauge `bytes_now`. `hits` and `misses` count extents, `bytes_read` bytes from the store."""
+    """Counters and the gauge `bytes_now`. `hits` and `misses` count extents."""
 
     hits: int = 0
     misses: int = 0
@@ -75,12 +75,12 @@ class CacheMetrics:
 class ExtentCache:
     """The loads in memory. The least recently used load is evicted first.
 
-    Most records are read once. A load that has been used completely is finished if reading it again would cost little.
-    Finished loads may take only a share of the cache, so that the next reads reuse their memory and other loads stay. A
-    load that several consumers use is never finished.
+    Most records are read once. A load that has been used completely is called finished if reading it again would cost
+    little. Finished loads may take up only a share of the cache, so that the next reads reuse their memory and other
+    loads stay. A load that several consumers use is never finished.
 
     `max_bytes` bounds the size of the cache, `max_read_bytes` the size of one read from the store, and `max_reads` the
-    number of concurrent loads. `shared` does the reads that the agents of the zone share, if they share any.
+    number of concurrent loads. `shared` performs the reads that the agents of the zone share, if they share any.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class ExtentCache:
 
     @property
     def outside_bytes(self) -> int:
-        """The bytes of records in memory outside the cache, in reads under way and in answers."""
+        """The bytes of records in memory outside the cache: in reads under way and in answers."""
         return max(self._live.total - self.metrics.bytes_now, 0)
 
     def find(self, partition: PartitionKey, pieces: Pieces, index: int) -> Span | None:
@@ -223,8 +223,8 @@ class ExtentCache:
         reads.
 
         Does nothing if `max_reads` loads are under way, or if reading further ahead would evict bytes before they are
-        used. Returns whether each window was filled. If the store charges for requests, a window is not filled for the
-        few bytes by which a single fetch has moved it.
+        used. Returns whether each window was filled. If the store charges for requests, a window is not filled just
+        because a single fetch has moved it by a few bytes.
         """
         if self._reads_now >= self._max_reads or self._ahead_bytes >= self._max_bytes // 2:
             return self._is_cheap
@@ -248,7 +248,7 @@ class ExtentCache:
         return is_filled
 
     def _missing(self, run: Run) -> Iterator[Run]:
-        """Yield the parts of a run that are not in memory as they were produced."""
+        """Yield the parts of a run that are not in memory in uncoalesced form."""
         partition, pieces = run
         index = 0
         while index < len(pieces):

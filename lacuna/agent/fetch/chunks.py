@@ -137,7 +137,7 @@ class ChunkCache:
     async def get(self, chunk: ChunkId, key: str, position: int, size: int) -> memoryview:
         """Return a range of the object `key` that begins in the chunk, either from memory or by reading it.
 
-        A caller that keeps the range must copy it first, since it holds the memory of the whole chunk. Check `takes`
+        A caller that keeps the range must copy it first, since the range keeps the whole chunk in memory. Check `takes`
         before the call. Raises ObjectStoreError and ChunksBusyError.
         """
         for section in self._of_chunk.get(chunk, ()):

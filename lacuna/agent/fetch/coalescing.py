@@ -1,6 +1,6 @@
 """Coalesces spans of small batches into large batches (S19); pure.
 
-At most COALESCE_SOURCE_BYTES (or one piece) are coalesced at a time, which bounds the cost.
+To bound the cost, at most COALESCE_SOURCE_BYTES (or one piece) are coalesced at a time.
 """
 
 from bisect import bisect_right

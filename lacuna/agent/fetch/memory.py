@@ -22,7 +22,7 @@ _LEAST_BYTES: Final = 32 * _GRAIN_BYTES
 class ReadMemory:
     """Memory for records. Up to `region_bytes` of it are in a region that is created when first needed.
 
-    A part of the region becomes free once nothing refers to it. If the region has no room for a buffer, it comes from
+    A part of the region becomes free once nothing refers to it. A buffer for which the region has no room comes from
     the heap. Belongs to one event loop, but any thread may drop the last reference to a part.
     """
 

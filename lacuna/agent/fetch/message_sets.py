@@ -5,9 +5,9 @@ control records or the end of a hole, so a filler cannot move these clients past
 a filler, reading continues after the hole, up to the first record or the end of the log, where the fetch waits. If no
 record arrives, the client gets none and requests the same offset again.
 
-Before v3, only the individual partitions have a size limit. A message that does not fit is cut off, as in the brokers
-of that time, so that the client requests more bytes. Kafka 3.9 returns zero bytes instead, which would make such a
-client repeat its request indefinitely. From v3 on (KIP-74), the first message of the answer is always complete.
+Before v3, only the individual partitions have a size limit. As in brokers of that time, a message that does not fit is
+cut off, so that the client requests more bytes. Kafka 3.9 returns zero bytes instead, which would make such a client
+repeat its request indefinitely. From v3 on (KIP-74), the first message of the answer is always complete.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ class _Reading:
         self.has_moved = False
 
     async def read(self, max_wait_ms: int) -> list[tuple[str, PartitionData]]:
-        """Return (topic name, answer) for each partition. The answers are empty if no records arrived in time."""
+        """Return (topic name, answer) for each partition, empty if no records arrive within `max_wait_ms`."""
         topics = [FetchTopic(name, partitions=[asked]) for (name, _), asked in self._wanted.items()]
         request = self._request._replace(max_wait_ms=max_wait_ms, topics=topics)
         response = await self._service.fetch(request, self._version, self._permission)

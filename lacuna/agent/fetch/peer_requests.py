@@ -92,11 +92,11 @@ class PeerRequests:
     async def ask(
         self, agent: Agent, request: ReadChunkRequest, deadline: float
     ) -> memoryview | None:
-        """Return the requested range, or None if the agent refuses the request or had too little time. The caller must
+        """Return the requested range, or None if the agent refused the request or had too little time. The caller must
         copy the range immediately.
 
         Raises PeerError if the request fails, or if it is not answered by `deadline` (loop time) although the other
-        agent had at least half of the patience to answer. It may have had less because it was busy with earlier
+        agent had at least half of `patience` to answer. It may have had less because it was busy with earlier
         requests from this agent.
         """
         if self._is_closed:
@@ -181,7 +181,7 @@ class PeerRequests:
 
 
 class _Peer:
-    """The connections to one agent, one for each request under way and idle ones."""
+    """The connections to one agent: one for each request under way, and the idle ones."""
 
     __slots__ = ("free", "idle", "lines", "requests")
 

@@ -217,8 +217,8 @@ class Planner:
         Return whether there is no control plane to call, and the interests that are ready.
 
         While no control plane leads, views that were current when the session ended are used as long as they are
-        trusted, so that consumers of existing records do not notice a takeover. After that, the views only show the
-        records known before.
+        trusted, so that consumers of existing records do not notice a takeover. After that, the views show only the
+        records known before the outage.
         """
         cluster = self._control.cluster
         while True:
@@ -274,7 +274,7 @@ def _barred(plans: dict[Interest, FetchPlan]) -> set[Interest]:
 
 
 def _certain(interest: Interest, plan: FetchPlan) -> FetchPlan:
-    """Return the plan if it holds whatever has changed since the outage began, or else a retriable error."""
+    """Return the plan if it is valid regardless of any changes since the outage began, or else a retriable error."""
     view = interest.view
     if view is None or not view.has_been_current or plan.error_code:
         return refuse(ErrorCode.KAFKA_STORAGE_ERROR)

@@ -195,8 +195,8 @@ class FetchService:
     ) -> dict[Interest, PlanSpans]:
         """Return the gathered spans of each plan that promises records.
 
-        If the object of a plan has been collected, the plan is made once more, provided that there is a control plane
-        to call.
+        If an object that a plan reads has been collected, the plan is made once more, provided that there is a control
+        plane to call.
         """
         planned = {
             interest: plan

@@ -349,9 +349,7 @@ class FetchSessions:
         return session
 
     def _make_room(self, partitions: int, now: float) -> bool:
-        """Make room for a session with this many partitions, by ending others if allowed. Return whether there is
-        any.
-        """
+        """Make room for a session with this many partitions, ending others if allowed. Return whether there is room."""
         if partitions > self._max_partitions:
             return False
         most = self._max_partitions - partitions

@@ -1,4 +1,4 @@
-"""Settings of fetching; sizes in bytes."""
+"""Settings for fetching; sizes in bytes."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from lacuna.base.setting import LARGEST_INT, MEBIBYTE, check_settings, setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchSettings:
-    """Settings of one worker's fetching; sizes in bytes. Raises SettingsError."""
+    """Settings for fetching in one worker; sizes in bytes. Raises SettingsError."""
 
     cache_bytes: int = setting(
         "fetch.cache.bytes",

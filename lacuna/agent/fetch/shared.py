@@ -1,4 +1,4 @@
-"""Reads that the agents of a zone share, so that an agent gets ranges that another has read (adr/0039).
+"""Reads that the agents of a zone share: an agent gets ranges that another one has read (adr/0039).
 
 An agent that lacks a range requests it from the owner of its chunk, which reads the bucket for all agents. An owner
 never forwards a request. An agent that gets no timely answer reads the bucket itself.
@@ -52,7 +52,7 @@ class Brought:
 class SharedReads:
     """The reads that one agent does for its zone, and the ranges that it gets from other agents in the zone.
 
-    Unsent answers to other agents take at most `max_answer_bytes` of memory, unless there is only one.
+    Unsent answers to other agents take up at most `max_answer_bytes` of memory, unless there is only one.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class SharedReads:
     async def _bring_own(
         self, chunk: ChunkId, read: RangeRead, buffer: WritableBuffer, deadline: float
     ) -> bool:
-        """Copy a range from one of this agent's chunks if it is available in time. Raises ObjectStoreError."""
+        """Copy a range from one of this agent's chunks if it is available by the deadline. Raises ObjectStoreError."""
         try:
             async with asyncio.timeout_at(deadline):
                 data = await self._own(chunk, read.position, read.size)
@@ -196,7 +196,7 @@ class SharedReads:
         buffer: WritableBuffer,
         deadline: float,
     ) -> bool:
-        """Copy a range from another agent if it arrives in time."""
+        """Copy a range from another agent if it arrives by the deadline."""
         request = ReadChunkRequest(
             self._zone.secret, self._cluster_id(), *segment, read.position, read.size
         )

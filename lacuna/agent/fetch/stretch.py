@@ -109,10 +109,10 @@ class Stretch:
         return first if is_there else None
 
     def span(self, first: int, pieces: Pieces, index: int, asked_offset: int = 0) -> "Span | None":
-        """Return the longest span that self.pieces[first:] and pieces[index:], of a plan, have in common.
+        """Return the longest span that self.pieces[first:] and a plan's pieces[index:] have in common.
 
-        Returns None if that span has no whole batch, which happens only with coalesced pieces. If the requested offset
-        lies in the first batch, that batch may hold records of earlier pieces (S15), which `Span.earlier_pieces`
+        Returns None if that span contains no complete batch, which happens only with coalesced pieces. If the requested
+        offset lies in the first batch, that batch may hold records of earlier pieces (S15), which `Span.earlier_pieces`
         returns.
         """
         count = self.pieces.common(first, pieces, index)
@@ -125,7 +125,7 @@ class Stretch:
         return span if is_whole or asked_offset >= base_offset else None
 
     def part(self, first: int, end: int, asked_offset: int = 0) -> "Span | None":
-        """Return the batches of pieces[first:end], or None if there is no whole batch at or after the requested offset.
+        """Return the batches of pieces[first:end], or None if no complete batch is at or after the requested offset.
 
         In a coalesced stretch, the first batch may also hold records of earlier pieces.
         """

@@ -13,7 +13,7 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 
 
 class Stretches:
-    """Stretches of any partitions. If several cover an offset, the last one put is found."""
+    """Stretches of any partitions. If several cover an offset, the one that was added last is found."""
 
     def __init__(self) -> None:
         self._ranges: dict[PartitionKey, _Ranges] = {}

@@ -84,15 +84,15 @@ class Zone:
         """Return a range from another agent, or None if it does not arrive by `deadline` (loop time). The caller must
         copy the range immediately.
 
-        An agent that closes the connection, or is silent for half of the patience, is not treated as an owner for three
-        seconds.
+        An agent that closes the connection, or is silent for half of the usual waiting time, is not treated as an owner
+        for three seconds.
         """
         try:
             return await self._requests.ask(agent, request, deadline)
         except PeerError as error:
             if self._answers(agent):
                 log.warning(
-                    "agent %d at %s:%d could not share a read, because %s; it gets no more "
+                    "agent %d at %s:%d could not share a read, because %s; it will get no more "
                     "requests for %g s",
                     agent.node_id,
                     agent.host,

@@ -131,8 +131,8 @@ async def ask_control(
 ) -> AskControlResponse:
     """Requires the rights that a job needs for each command and partition (`lacuna.controlplane.shared.rights`).
 
-    Questions about places and health require Describe on the cluster. The permitted part of the question is passed on,
-    and the answer includes only what the client may see.
+    Questions about locations and health require Describe on the cluster. The permitted part of the question is passed
+    on, and the answer includes only what the client may see.
     """
     try:
         question = AgentQuestion.FromString(request.question)
@@ -184,7 +184,7 @@ def _hide(session: SessionResponse, to_ask: PrincipalRights, principal: str) -> 
 async def create_delegation_token(
     rights: Rights, api: AnyApi, call: Call, request: CreateDelegationTokenRequest
 ) -> Any:
-    """Requires CreateTokens on the user for a different owner (KIP-373), and no right for the client's own tokens."""
+    """Requires CreateTokens on an owner other than the client (KIP-373); the client's own tokens need no right."""
     owner = rights.principal
     if request.owner_principal_name:
         owner = Principal(request.owner_principal_type or "", request.owner_principal_name)

@@ -161,7 +161,7 @@ async def describe_topic_partitions(
 async def create_topics(
     rights: Rights, api: AnyApi, call: Call, request: wire.CreateTopicsRequest
 ) -> Any:
-    """Requires Create on the cluster or each topic. The answer has configs only if the client may describe them."""
+    """Requires Create on the cluster or each topic. The answer shows configs only if the client may describe them."""
     may_all = rights.may_cluster(Operation.CREATE, is_logged=False)
     times = Counter(each.name for each in request.topics)
 

@@ -263,7 +263,7 @@ class _Pass:
         return self.plan.planned_at_ms + self.plan.delete_retention_ms
 
     def _last_failed(self, table: ExtentTable, index: int) -> int:
-        """Return the index of the last extent, in the run that starts at `index`, with a known damaged object."""
+        """Starting at `index`, return the index of the last consecutive extent that is known to be damaged."""
         keys = zip(table.lease_ids[index + 1 :], table.sequences[index + 1 :], strict=True)
         return index + sum(1 for _ in takewhile(self.reasons.__contains__, keys))
 
@@ -432,7 +432,7 @@ class Cleaner:
         return True
 
     async def _finish(self, done: _Pass) -> None:
-        """Report how far the partition is clean, which is up to the first offset that was left out."""
+        """Report that the partition is clean up to the first offset that was left out."""
         cleaned_to = done.end_offset if done.is_whole else min(done.failed_at, done.end_offset)
         request = FinishCleaning(
             lease_id=self._lease.lease_id,

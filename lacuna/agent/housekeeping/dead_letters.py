@@ -1,4 +1,4 @@
-"""Dead letters: writes the records that share groups give up to the groups' dead-letter queues (KIP-1191).
+"""Dead letters: for each record that a share group gives up, writes one to the group's dead-letter queue (KIP-1191).
 
 The control plane plans the letters, and appends them in the decision that archives the records (verbs/dead_letters.py),
 so a repeated or late write changes nothing. A letter's headers name the record, the group and the reason, as in Kafka,
@@ -6,7 +6,7 @@ and the letter includes the record's key and value if the group's config says so
 partition of the queue, where its letters are in the order in which the records were given up.
 
 If a record cannot be read for half a minute, or if its letter would be too large for the queue, its letter has no key
-and value.
+or value.
 """
 
 import asyncio
@@ -131,7 +131,7 @@ class Burial:
         return False
 
     async def _read(self, letters: DeadLetters) -> _Contents | None:
-        """Return the records, without keys and values if an object is damaged, or None to repeat the read later."""
+        """Return the records, without keys or values if an object is damaged, or None to repeat the read later."""
         place = letters.group_id, key_of(letters.partition), letters.first_offset
         view = self._control.partition(*key_of(letters.partition))
         wanted = range(letters.first_offset, letters.end_offset)
@@ -152,7 +152,7 @@ class Burial:
                 del self._unread[next(iter(self._unread))]
             if now < since + _PATIENCE_SECONDS:
                 return None
-            log.error("dead letters are written without keys and values: %s", error)
+            log.error("dead letters are written without keys or values: %s", error)
             contents = dict.fromkeys(wanted, _EMPTY)
         self._unread.pop(place, None)
         return contents

@@ -60,7 +60,7 @@ class HousekeepingSettings:
 
 @dataclass(slots=True, kw_only=True)
 class HousekeepingMetrics:
-    """Counters, sizes in bytes, and the text and the time of the last failure. The text is "" if nothing has failed.
+    """Counters (sizes in bytes), and the text and time of the last failure. The text is "" if nothing has failed.
 
     `partitions_refused` counts partitions whose extents had changed since the plan was made, and `partitions_failed`
     those with an object that could not be read or merged. `deletions_failed` counts objects that could not be deleted,

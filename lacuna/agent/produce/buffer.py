@@ -1,7 +1,7 @@
 """Batches waiting for their flush, in the order of their arrival (S12). Does no I/O.
 
-The server bounds their memory: it stops reading while unanswered requests take `max_agent_bytes`, and a request is not
-answered before its batches have a verdict.
+The server bounds their memory: it stops reading while unanswered requests take up `max_agent_bytes`, and a request is
+not answered before its batches have a verdict.
 """
 
 import asyncio

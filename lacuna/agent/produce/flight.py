@@ -94,7 +94,7 @@ class Flight:
     def group(self) -> list[SliceInput]:
         """Group the batches by partition, keeping each producer's batches in order.
 
-        The partitions are sorted by key, so that the same partitions are adjacent in every object, which helps merging.
+        To help merging, the partitions are sorted by key, so that the same partitions are adjacent in every object.
         """
         grouped: dict[PartitionKey, list[PendingBatch]] = {}
         for batch in self.batches:

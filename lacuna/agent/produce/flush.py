@@ -7,13 +7,13 @@ does not wait for the request budget.
 
 A flush starts immediately if none is in flight. Otherwise, it starts when the current flush ends or when a full flush
 is queued. If the store charges for PUTs, the request budget must also pay for the flush (budget.py), unless
-`flush_interval_ms` is set. A flush that has waited for this starts even while others are in flight. So does a hot
-flush, but a few milliseconds after the last one, so that the next append to the journal includes it (adr/0071).
+`flush_interval_ms` is set. A flush that has waited for the budget starts even while others are in flight. So does a hot
+flush, a few milliseconds after the last one, so that the next append to the journal includes it (adr/0071).
 
 A batch is never committed before one that its producer sent earlier (S12). Commits are sent in the order of the queue,
 without waiting for the answers to earlier ones. Each commit names the one before it, and the control plane refuses it
-until that one is decided. A refused commit is sent again. If a flush fails, the later batches of its producers fail
-with it.
+until that one has been decided. A refused commit is sent again. If a flush fails, the later batches of its producers
+fail with it.
 """
 
 import asyncio
@@ -259,7 +259,7 @@ class Flusher:
             self._beside = loop.call_at(self._beside_at, self._begin_beside)
 
     def _wait(self) -> float:
-        """Return how many seconds the queued batches must wait for more, apart from flushes in flight."""
+        """Return how many seconds the queued batches must wait for more batches, regardless of flushes in flight."""
         if self.hot.takes(self._buffer.queued_bytes):
             return 0.0
         if self.budget is not None:
@@ -443,7 +443,7 @@ class Flusher:
         return segment_key(self._lease.cluster_id, segment_id)
 
     async def _commit(self, flight: Flight, written: WrittenSegment) -> Verdict | None:
-        """Commit and settle the batches that have not failed by now. Return a Verdict if all have failed."""
+        """Commit and settle the batches that have not failed yet. Return a Verdict if all have failed."""
         if not flight.has_lease_of_previous():
             # Under another lease, this flush may be accepted although the previous one is refused.
             await flight.is_first()
@@ -495,7 +495,7 @@ class Flusher:
     async def _commit_again(
         self, flight: Flight, written: WrittenSegment, error_code: int
     ) -> Verdict | None:
-        """Commit a segment again that the control plane refused without deciding about its batches."""
+        """Repeat the commit of a segment that the control plane refused without deciding about its batches."""
         flight.hold_next()
         if error_code == ErrorCode.HOT_REFUSED:
             self.metrics.hot_refused += 1
@@ -507,7 +507,7 @@ class Flusher:
         return await self._commit(flight, written)
 
     async def _commit_cold(self, flight: Flight) -> Verdict | None:
-        """Put a segment into the bucket that was refused as a hot segment, and commit it in its turn."""
+        """Put into the bucket a segment that was refused as a hot segment, and commit it in its turn."""
         flight.is_hot = False
         if self.budget is not None:
             self.budget.take()
@@ -535,7 +535,7 @@ class Flusher:
     async def _call(
         self, flight: Flight, command: CommitSegment, batches: list[list[PendingBatch]]
     ) -> SegmentCommitted | Verdict:
-        """Send a commit of these batches, which is idempotent by segment id, until its outcome is known.
+        """Send a commit of these batches until its outcome is known. The segment id makes it idempotent.
 
         Gives up when the flush's time is up, or when an earlier flush with batches from these producers has failed.
         """

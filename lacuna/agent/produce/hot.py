@@ -91,7 +91,7 @@ class HotFlushes:
 class HotCopies:
     """Puts the newest hot segment into the bucket, some seconds after the first one without a copy.
 
-    The live agent processes share one rate, so that their number has little effect on the cost of the copies. If a copy
+    The live agent processes share one rate, so their number has little effect on the cost of the copies. If a copy
     fails, a later segment is put instead, since any recent one serves the purpose.
     """
 

@@ -1,7 +1,7 @@
 """Handles Produce v0-v2: message sets of magic 0 and 1, which clients before 0.11 produce (S22-S24).
 
 A message set is converted to one batch of magic 2, and is then checked and handled like any other batch. Such producers
-have no producer id and no transactions. All three versions accept sets of both magics and single batches of magic 2,
+use neither producer ids nor transactions. All three versions accept sets of both magics and single batches of magic 2,
 since Kafka never checked this. A message that is cut off at the end is dropped, and the answer for a set without
 messages has no offset. v1 adds a throttle time to the answer, and v2 (KIP-32) adds the append time in topics with
 LogAppendTime.

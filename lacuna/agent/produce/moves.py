@@ -4,15 +4,15 @@
 Clients change agents when agents join and leave, and not all clients wait for batches that are in flight through the
 old agent. The control plane may then decide about a batch sent through this agent first. It rejects the batch as out of
 order or, if it does not know the producer in that partition, accepts it as the producer's first batch. Either result is
-fatal to the producer. By the time its client learns of the gap, the missing batch may have been acknowledged, so that
-the client appears to be at fault.
+fatal to the producer. By the time its client learns of the gap, the missing batch may have been acknowledged, so the
+client appears to be at fault.
 
 Therefore, for some time after agents have joined or left, or after this agent was without a session, the first batch
 from a producer in a partition must follow the last batch that the control plane knows. If it does not, the client is
 told to send the batch again, for as long as another agent may retry a commit. Most clients send it again once
 everything in flight has been answered, and then the batch does follow. After that time, the client gets the control
-plane's error. A producer id whose window may have expired need not wait as long, since the control plane has most
-likely forgotten that id's batches (adr/0060).
+plane's error. A producer id whose idempotence window may have expired need not wait as long, since the control plane
+has most likely forgotten that id's batches (adr/0060).
 """
 
 import asyncio
@@ -97,7 +97,7 @@ class Moves:
     def _on_cluster(self) -> None:
         """Start checking producers if agents have joined or left or the session is new, since clients may then move.
 
-        The first agent of a cluster, or one that starts before there are topics, takes no clients from another.
+        The first agent of a cluster, or one that starts before there are topics, takes over no clients.
         """
         session, nodes = self._cluster.sessions, _nodes(self._cluster)
         is_first = self._session == 0

@@ -1,4 +1,4 @@
-"""Settings of producing; sizes in bytes."""
+"""Settings for producing; sizes in bytes."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from lacuna.logstore.segments.hot import MOST_HOT_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceSettings:
-    """Settings of one worker's producing; sizes in bytes. Raises SettingsError."""
+    """Settings for producing in one worker; sizes in bytes. Raises SettingsError."""
 
     flush_interval_ms: int = setting(
         "produce.flush.interval.ms",

@@ -20,7 +20,7 @@ _PERCENT: Final = 100.0
 
 
 def is_counted(peer: Peer, quota: str | None) -> bool:
-    """Return whether a request counts. It does if its API uses a quota and its client has authenticated."""
+    """Return whether a request's use is counted: its API must use a quota, and its client must have authenticated."""
     return quota is not None and peer.session.has_authenticated
 
 

@@ -1,4 +1,4 @@
-"""Decides whether a client is admitted, by TLS on the agent's listeners and by the agent's SASL mechanisms."""
+"""Decides whether a client is admitted, with TLS on the agent's listeners and with the agent's SASL mechanisms."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -146,7 +146,7 @@ class Access:
         return self._users is not None and self._users.is_of_file(user)
 
     def to_peers(self, now: float) -> ClientSecurity:
-        """Return how to connect to other agents at `now` (loop time), if their first listener is like this one's."""
+        """Return how to connect to other agents at `now` (loop time) if their first listener uses the same protocol."""
         protocol = self._first.protocol
         return ClientSecurity(
             protocol=protocol.value,
@@ -204,7 +204,7 @@ class Access:
         name = self._rules.name(subject)
         if not name:
             raise UnknownSubject(
-                f"no rule in ssl.principal.mapping.rules fits the certificate of {printable(subject)}"
+                f"no rule in ssl.principal.mapping.rules matches the certificate of {printable(subject)}"
             )
         return Principal(USER, name)
 

@@ -1,7 +1,7 @@
 """Assignments that members of consumer groups (KIP-848) see only in part, since they may not describe all topics.
 
 The control plane sends a member its assignment when the assignment changes, but not when an ACL changes. The agent
-therefore remembers the whole assignment, and sends it again once ACLs let the member see a different part. What it
+therefore remembers the complete assignment, and sends it again once ACLs let the member see a different part. What it
 remembers is up to date, since each change passes through this agent, and changes made through other agents are sent
 again when the member comes back (adr/0016).
 """
@@ -29,7 +29,7 @@ class _Kept(NamedTuple):
 
 
 class CutAssignments:
-    """The whole assignments of the most recent members. Other members wait until their assignment next changes."""
+    """The complete assignments of the most recent members. Other members wait until their assignment next changes."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[_Member, _Kept] = OrderedDict()
@@ -68,7 +68,7 @@ class CutAssignments:
             self.forget(next(iter(self._kept)))
 
     def forget(self, member: _Member) -> None:
-        """Forget a member that has left or knows its whole assignment."""
+        """Forget a member that has left or knows its complete assignment."""
         gone = self._kept.pop(member, None)
         if gone is not None:
             self._size -= gone.size

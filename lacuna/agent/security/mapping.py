@@ -46,7 +46,7 @@ class PrincipalRules:
         return _Rule(pattern, match["name"], match["case"])
 
     def name(self, subject: str) -> str | None:
-        """Return the name for a subject (RFC 2253), or None if no rule fits, in which case the client is rejected."""
+        """Return the name for a subject (RFC 2253), or None if no rule matches and the client is to be rejected."""
         if not self._rules:
             return subject
         for rule in self._rules:

@@ -72,7 +72,7 @@ class SecuritySettings(AuthorizerSettings):
     cipher_suites: str = setting(
         "ssl.cipher.suites",
         "",
-        "Cipher suites for TLS 1.2 by their OpenSSL names, separated by colons. Empty: OpenSSL's choice.",
+        "Cipher suites for TLS 1.2 under their OpenSSL names, separated by colons. Empty: OpenSSL's choice.",
     )
     mapping_rules: str = setting(
         "ssl.principal.mapping.rules",

@@ -55,8 +55,9 @@ class Tls:
     def _to_peers(self) -> ssl.SSLContext:
         """Return a context with this agent's own certificate and authorities.
 
-        Agents trust each other by the authority, so their certificates need not name the addresses at which they
-        listen. Without an authority, each agent accepts only its own certificate, which all agents may share.
+        Agents trust every certificate that the authority has signed, so their certificates need not name the addresses
+        at which they listen. Without an authority, each agent accepts only its own certificate, which all agents may
+        share.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False

@@ -43,7 +43,7 @@ class DelegationTokens:
         self._key = read_secret(reference, "delegation.token.secret.key") if reference else b""
         if reference and len(self._key) < _LEAST_KEY_BYTES:
             raise UserError(
-                f"delegation.token.secret.key has {len(self._key)} bytes, which is too short to "
+                f"delegation.token.secret.key is {len(self._key)} bytes long, which is too short to "
                 f"prevent forged tokens: choose at least {_LEAST_KEY_BYTES} random bytes"
             )
         self._version = -1

@@ -1,4 +1,4 @@
-"""The interface between a SASL mechanism and a connection: an exchange that takes the client's tokens in turn."""
+"""The interface between a SASL mechanism and a connection: an exchange that takes the client's tokens in order."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol

@@ -1,6 +1,6 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512: the server's side of RFC 5802, with Kafka's extension for delegation tokens.
 
-An exchange for a user that does not exist proceeds as for any other, and fails at the end as with a wrong password, so
+An exchange for a user who does not exist proceeds like any other, and fails at the end as with a wrong password, so
 that clients cannot find out which users exist. The server uses a new nonce in each exchange, so that a recorded
 exchange is useless.
 """

@@ -87,7 +87,7 @@ class _Derived(NamedTuple):
 class Users:
     """Looks up verifiers. Users in the file take precedence.
 
-    The salts of users in the file, and of users that do not exist, are derived from a secret of the cluster, so that
+    The salts of users in the file, and of users who do not exist, are derived from a secret of the cluster, so that
     agents cannot be distinguished by their salts. Each leader has a new secret.
     """
 
