@@ -363,9 +363,8 @@ class Resolver:
             end = self._offset(part, log, query.end, latest, "end")
         if first < log.log_start_offset:
             raise DataLossError(
-                f"{part} begins at offset {log.log_start_offset}, so the records from offset {first} up to "
-                "there are gone: retention or DeleteRecords has deleted them; start at 'earliest' to read the "
-                "rest"
+                f"{part} begins at offset {log.log_start_offset}, but offset {first} was requested: retention or "
+                "DeleteRecords has deleted the records in between; start at 'earliest' to read the rest"
             )
         if max(first, end) > latest:
             raise PipelineError(

@@ -138,7 +138,7 @@ def _threads(store: ObjectStore) -> int:
 
 
 def in_order(units: Iterator[Iterator[Item]], threads: int) -> Iterator[Item]:
-    """Yields the items of each unit in turn, while threads make the next item of each of `threads` units.
+    """Yields the items of one unit after another, while threads make the next item of each of `threads` units.
 
     If `threads` is 1, the caller's thread makes the items.
     """

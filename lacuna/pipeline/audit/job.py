@@ -4,7 +4,7 @@ A live cluster changes during an audit, so findings are valid only because of th
 
  1. Take a pin, which protects live objects from collection.
  2. List the bucket.
- 3. Read the logs. A listed object that no log refers to either already was unreferenced, or has become so since.
+ 3. Read the logs. A listed object that no log refers to was unreferenced already, or has become so since.
  4. Ask the control plane about these objects.
 
 An object that a log refers to must exist, whether or not it was listed. If it does not, it has been lost.

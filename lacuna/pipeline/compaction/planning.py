@@ -191,7 +191,7 @@ def fitting_task_bytes(live_bytes: int, most: int) -> int:
 
 
 def _expired_extents(found: CompactionRange, table: ExtentTable, now_ms: int) -> int:
-    """Returns the number of extents at the front, as in Kafka, that exceed retention.ms and will soon be dropped.
+    """Returns the number of extents that exceed retention.ms and will soon be dropped: as in Kafka, only leading ones.
 
     An extent without a timestamp is left to the control plane, which knows its age.
     """

@@ -17,7 +17,7 @@ from lacuna.pipeline.datasource.writing.topics import Targets
 
 @dataclass(frozen=True, slots=True)
 class WrittenPartition:
-    """The batches of one partition in a segment, stored back to back from byte `position`.
+    """The batches of one partition in a segment, stored back to back, starting at byte `position`.
 
     `sizes` (in bytes), `record_counts` and `max_timestamps` (in ms) contain one entry per batch.
     """

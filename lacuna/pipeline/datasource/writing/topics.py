@@ -18,7 +18,7 @@ from lacuna.pipeline.errors import PipelineError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A topic to write to, and the limits that its configs set (S11). Sizes are in bytes, times in ms.
+    """A topic to write to, and the limits that its configs set (S11). Sizes are in bytes, and times are in ms.
 
     `first_slot` is the slot of partition 0; those of the other partitions follow. `compression` is the topic's own
     codec, or None if the writer may choose.

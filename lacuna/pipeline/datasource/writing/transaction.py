@@ -128,7 +128,7 @@ def _query_of(metadata: str) -> object:
 
 
 class WriteTransaction:
-    """The steps of one transaction. Call the methods in the order of their definition."""
+    """The steps of one transaction. Call the methods in the order in which they are defined."""
 
     def __init__(self, control: RetryingJobClient, transactional_id: str) -> None:
         self._control = control
@@ -261,7 +261,7 @@ class WriteTransaction:
         if verdicts.error_code == ErrorCode.LEASE_EXPIRED:
             raise PipelineError(
                 "more than a day passed between the end of a task and its commit, so the task's lease has "
-                "expired: write less at a time"
+                "expired: split the write into smaller ones"
             )
         self._check(verdicts.error_code, "CommitSegment")
         for written, verdict in zip(segment.partitions, verdicts_of(verdicts), strict=True):
