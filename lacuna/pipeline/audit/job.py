@@ -60,7 +60,7 @@ class AuditOptions:
     """The scope of an audit. An empty `topics` covers all topics, and the bucket's other objects as well.
 
     `metadata` is "control" (the control plane) or "bucket" (a metadata snapshot, which needs no server). Without
-    `reads_records`, records are not decompressed and parsed; without `reads_objects`, no object is read. `counts_keys`
+    `reads_records`, records are not decompressed or parsed; without `reads_objects`, no object is read. `counts_keys`
     counts distinct keys, which requires Spark. Otherwise, Spark is used only to read `spark_from_bytes` bytes or more.
     A Spark task reads about `task_bytes` bytes.
     """
@@ -84,7 +84,7 @@ def audit(
     open_spark: OpenSpark | None,
     progress: Progress | None = None,
 ) -> Report:
-    """Audits a cluster's bucket. Without `open_spark`, this process reads everything itself, and counts no keys.
+    """Audits a cluster's bucket. Without `open_spark`, this process reads everything itself, but counts no keys.
 
     Raises PipelineError, ControlPlaneUnavailable, StoreMisconfiguredError, ForeignStoreError.
     """

@@ -39,7 +39,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCut:
-    """The cut of a run, and its topics by name, without those that do not exist. `id` is unique to the run."""
+    """The cut of a run, and those of its topics that exist, by name. `id` is unique to the run."""
 
     id: str
     at_ms: int

@@ -53,7 +53,7 @@ class MetadataSource(Protocol):
         ...
 
     def cut(self, keys: Sequence[PartitionKey]) -> Cut:
-        """Returns the largest ends of these partitions that split no transaction. Logs read later reach at least as far.
+        """Returns the largest ends of these partitions that split no transaction. Later logs reach at least as far.
 
         Raises PipelineError if there are too many partitions for one cut.
         """

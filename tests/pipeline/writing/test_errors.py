@@ -98,7 +98,10 @@ def test_overwrite_and_batch_ids_of_streams(spark: SparkSession) -> None:
     ("row", "message"),
     [
         ({"topic": None}, "a row has no topic"),
-        ({"topic": "errors-plane"}, r"no topic 'errors-plane' \(but 'errors-plain'\): create it"),
+        (
+            {"topic": "errors-plane"},
+            r"no topic 'errors-plane' \(but 'errors-plain' exists\): create it",
+        ),
         (
             {"partition": 2},
             "a row names partition 2 of topic 'errors-plain', which has 2: choose 0 to 1",

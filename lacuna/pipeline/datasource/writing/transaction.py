@@ -1,7 +1,7 @@
 """The commit of a write: one transaction over everything that its tasks wrote (docs/adr/0013).
 
     InitProducerId             fences every earlier driver, and aborts its open transaction
-    OffsetFetch                if this batch of the query is already written, the commit ends here
+    OffsetFetch                if this batch of the query has already been written, the commit ends here
     CommitSegment, each        gives the batches offsets, within the transaction; they are not visible yet
     TxnOffsetCommit            stores the progress of the query, within the transaction
     EndTxn                     makes everything visible in one step
