@@ -302,8 +302,8 @@ async def _list_users(source: Kafka) -> Sequence[str]:
         ]
     return [
         f"user {each.user} needs a password here (`lacuna users add {each.user}`): the source does not reveal "
-        "passwords. There, the user has "
-        f"{' and '.join(_MECHANISMS.get(info.mechanism, '?') for info in each.credential_infos)}"
+        "passwords. At the source, the user logs in with "
+        f"{' or '.join(_MECHANISMS.get(info.mechanism, '?') for info in each.credential_infos)}"
         for each in found.results
         if each.credential_infos
     ]
