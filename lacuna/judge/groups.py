@@ -223,7 +223,7 @@ def undelivered(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _idle(facts: Facts) -> dict[_Key, int]:
-    """Return, for each place, the last request that got no record although no earlier lock could still hold one."""
+    """Return, for each place, the last request that found no record although no earlier lock could hold one."""
     busy: dict[_Key, float] = {}
     idle: dict[_Key, int] = {}
     acquiring = [index for index, each in enumerate(facts.history) if each.kind == ACQUIRE]
