@@ -2,7 +2,7 @@
 
     InitProducerId             fences every earlier driver, and aborts its open transaction
     OffsetFetch                if this batch of the query has already been written, the commit ends here
-    CommitSegment, each        gives the batches offsets, within the transaction; they are not visible yet
+    CommitSegment              gives one segment's batches offsets, within the transaction; they are not visible yet
     TxnOffsetCommit            stores the progress of the query, within the transaction
     EndTxn                     makes everything visible in one step
 
