@@ -1,4 +1,4 @@
-"""Chooses each row's partition: the one it names, that of its key (hashed as in the Java client), or an arbitrary one."""
+"""Chooses each row's partition: the one it names, that of its key (hashed as in the Java client), or any of them."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
