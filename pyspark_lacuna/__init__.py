@@ -1,4 +1,4 @@
-"""Registers the data source. Spark finds this package by its name, so `spark.read.format("lacuna")` just works.
+"""Registers the data source. Spark finds this package by its name, so `spark.read.format("lacuna")` needs no setup.
 
 If it is imported before the session is created, Spark's workers run this Python, unless PYSPARK_PYTHON specifies a
 different one. Spark's own choice, the first `python3` on the PATH, may lack Lacuna's packages.

@@ -2,8 +2,8 @@
 
 The source is read up to its last stable offset, together with its aborted transactions, so the outcome of every batch
 is known. Batches keep their bytes, except for the producer id, epoch and sequence: these mean nothing in another
-cluster, where ids are assigned anew and are never 0, unlike in Kafka. Markers, batches that compaction has emptied, and
-aborted records (unless they are kept) become holes.
+cluster, which assigns its own ids (never 0, unlike Kafka). Markers, batches that compaction has emptied, and aborted
+records (unless they are kept) become holes.
 """
 
 from array import array

@@ -152,7 +152,7 @@ class Broker:
         self._is_owed = False
 
     async def open(self) -> None:
-        """Connect, and ask which versions the broker supports. Raises ClusterFailed, ClusterRefused."""
+        """Connect, and request the versions that the broker supports. Raises ClusterFailed, ClusterRefused."""
         try:
             await self._connection.__aenter__()
             self._is_open = True
@@ -321,13 +321,13 @@ class Kafka:
             await asyncio.sleep(_PAUSE_SECONDS)
         name, index = left[0]
         raise ClusterFailed(
-            f"partition {index} of topic {name} of {self.what} has no leader: start its brokers"
+            f"partition {index} of topic {name} has no leader in {self.what}: start its brokers"
         )
 
     async def _ask_offsets(
         self, places: Sequence[Place], timestamp: int, isolation: int, found: dict[Place, int]
     ) -> list[Place]:
-        """Add the offsets of partitions to `found`, and return the partitions to ask for again."""
+        """Add the offsets of partitions to `found`, and return the partitions whose offsets must be requested again."""
         by_leader = await self.by_leader(places)
         leaderless = by_leader.pop(NO_LEADER, {})
         left = [(name, index) for name, indexes in leaderless.items() for index in indexes]

@@ -83,7 +83,7 @@ async def standings(
 class Cutover:
     """The mirrors to promote, once each partition is complete or has reached its offset in `offsets`.
 
-    The promotion waits up to `wait_seconds` for this. With `is_forced`, it happens at once, even if records are
+    The promotion waits up to `wait_seconds` for this. With `is_forced`, it happens immediately, even if records are
     missing.
     """
 

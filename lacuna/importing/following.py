@@ -152,7 +152,7 @@ def _stretches(taken: Iterable[Sequence[_Item]]) -> list[Stretch]:
 
 
 class Budget:
-    """Limits the average transfer rate to `bytes_per_second`, or not at all if that is None."""
+    """Limits the average transfer rate to `bytes_per_second` (None: no limit)."""
 
     def __init__(self, bytes_per_second: int | None) -> None:
         self._pace = bytes_per_second
@@ -361,7 +361,7 @@ _UNKNOWN: Final = frozenset(
 
 
 class OutranError(UserError):
-    """A partition no longer ends where this importer left it, so the importer must start over from its end."""
+    """A partition no longer ends where this importer left it, so copying must resume at the current end."""
 
 
 RECREATED: Final = (

@@ -2,7 +2,7 @@
 
 A copy has the same offsets as its source, so groups' committed offsets are copied unchanged, but only up to the end of
 the copy: a consumer that started beyond it would be reset. Committed offsets only move forward, because a group may
-already have started to read from the target. A group that has members there is left alone.
+already have started to read from the target. A group that has members in the target is left alone.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -199,7 +199,7 @@ def _is_ahead(known: Committed | None, wanted: Committed) -> bool:
 
 
 async def copy_rights(source: Kafka, target: Kafka) -> list[str]:
-    """Copy ACLs and quotas, and return messages for the user. These name the users that need a password."""
+    """Copy ACLs and quotas, and return messages for the user. These name the users who need a password."""
     return [
         *await _copy_acls(source, target),
         *await _copy_quotas(source, target),
@@ -287,7 +287,7 @@ def _refused(failed: Mapping[str, int], all_of_them: str) -> list[str]:
 
 
 async def _list_users(source: Kafka) -> Sequence[str]:
-    """Return a message for each user that has a password at the source, which reveals neither passwords nor hashes."""
+    """Return a message for each user who has a password at the source, which reveals no passwords or hashes."""
     if not source.knows(wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST):
         return ()
     found = await source.ask(
@@ -302,8 +302,8 @@ async def _list_users(source: Kafka) -> Sequence[str]:
         ]
     return [
         f"user {each.user} needs a password here (`lacuna users add {each.user}`): the source does not reveal "
-        "passwords. There, the user has "
-        f"{' and '.join(_MECHANISMS.get(info.mechanism, '?') for info in each.credential_infos)}"
+        "passwords. At the source, the user logs in with "
+        f"{' or '.join(_MECHANISMS.get(info.mechanism, '?') for info in each.credential_infos)}"
         for each in found.results
         if each.credential_infos
     ]

@@ -1,10 +1,10 @@
 """Compares a copy with its source, record by record, at both isolation levels.
 
 Both sides are read as a consumer reads them. They are compared in stretches of equal length, by a checksum of offsets,
-keys, values, headers and timestamps, whatever batches and codecs the records are stored in. Only stretches that differ
-are compared record by record. Unless aborted records are kept, the copy lacks everything that the source has aborted or
-not decided, so even its read_uncommitted consumers must see what a read_committed consumer sees at the source.
-Otherwise, both sides are read at the same isolation level.
+keys, values, headers and timestamps, regardless of the batches and codecs in which the records are stored. Only
+stretches that differ are compared record by record. Unless aborted records are kept, the copy lacks everything that the
+source has aborted or not decided, so even its read_uncommitted consumers must see what a read_committed consumer sees
+at the source. Otherwise, both sides are read at the same isolation level.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -297,7 +297,7 @@ class CompactedComparison(Comparison):
     def end(self) -> str:
         for side, missing in self._missing.items():
             if missing and not self.difference:
-                self.difference = f"offset {min(missing.values())} is not in {side}, nor is a later record of its key"
+                self.difference = f"offset {min(missing.values())} is not in {side}, nor is a later record with its key"
         return self.difference
 
 

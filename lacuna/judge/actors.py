@@ -126,7 +126,7 @@ class Actor:
         return f"{self.name}.{self._count}"
 
     async def patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Repeat a request that has no effects until it succeeds. Raises Refused, Vague and Lost."""
+        """Repeat a request without side effects until it succeeds. Raises Refused, Vague and Lost."""
         return await Persistence(self.client, self.world.patience).persist(attempt)
 
     async def ask(self, place: str, what: str) -> int:

@@ -1,8 +1,8 @@
-"""A raw Kafka client in which each request is one observation: without the judge's knowledge, nothing is retried,
-cached or filtered.
+"""A raw Kafka client in which each request is one observation: nothing is retried, cached or filtered without the
+judge's knowledge.
 
-It has its own code for record batches. If it used the code with which Lacuna stores them, a bug there would affect both
-sides and go unnoticed (ADR 79).
+It has its own code for record batches. If it used the code with which Lacuna stores them, a bug in that code would
+affect both sides and go unnoticed (ADR 79).
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class Refused(Exception):
 
 
 class DamagedBatch(Exception):
-    """The bytes are not a whole record batch, or its checksum is wrong."""
+    """The bytes are not a complete record batch, or its checksum is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def _varint(view: memoryview, position: int) -> tuple[int, int]:
 
 
 def read_batches(buffer: bytes) -> Iterator[Batch]:
-    """Yield the whole batches in a response. Raises DamagedBatch."""
+    """Yield the complete batches in a response. Raises DamagedBatch."""
     view = memoryview(buffer)
     while len(view) >= _HEAD:
         base, length, _, magic, crc = _OUTER.unpack_from(view)
@@ -215,7 +215,7 @@ def _records(view: memoryview, base: int, count: int) -> list[tuple[int, bytes, 
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """A cluster's bootstrap addresses, the security settings of its connections, and the time-out for responses."""
+    """A cluster's bootstrap addresses, the security settings of its connections, and the timeout for responses."""
 
     addresses: str
     security: ClientSecurity
@@ -331,7 +331,7 @@ class Client:
             link.close()
 
     async def link(self, node: int = -1) -> _Link:
-        """Return an open connection to a node, or to any bootstrap address for -1. Raises Lost and UserError."""
+        """Return an open connection to a node or, for -1, to any bootstrap address. Raises Lost and UserError."""
         link = self._links.get(node)
         if link is not None and link.is_open:
             return link

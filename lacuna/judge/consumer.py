@@ -1,4 +1,4 @@
-"""Single-request reads: of records, filtered as by Kafka's consumers, of log ends and offsets, and of share groups."""
+"""Reads records (filtered as Kafka's consumers do), log ends, committed offsets, and the records of share groups."""
 
 import asyncio
 from collections import deque
@@ -201,7 +201,7 @@ class Member:
         return epoch
 
     async def acquire(self, most: int, wait_ms: int) -> list[Acquired]:
-        """Acquire records from each of the leaders of the assigned places in turn. Raises Refused and Lost."""
+        """Acquire records from the leaders of the assigned places, one after another. Raises Refused and Lost."""
         by_leader: dict[int, list[str]] = {}
         for place in self.places:
             by_leader.setdefault(await self.client.leader(place), []).append(place)

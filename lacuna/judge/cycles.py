@@ -213,7 +213,7 @@ def _path(
 
 
 def _components(graph: Graph) -> Iterator[frozenset[int]]:
-    """Yield the strongly connected components, by Tarjan's algorithm without recursion."""
+    """Yield the strongly connected components, using Tarjan's algorithm without recursion."""
     numbers: dict[int, int] = {}
     lows: dict[int, int] = {}
     stack: list[int] = []

@@ -65,7 +65,7 @@ def offsets_back(facts: Facts) -> Iterator[Anomaly]:
             why = f"offset {old.offset} was committed, but offset {new.offset} was found later"
             yield _anomaly("lost offset", key, why, old.index, new.index)
         for old, new in regressions(found, found):
-            why = f"offset {old.offset} was found, but later only offset {new.offset}"
+            why = f"offset {old.offset} was found, but only offset {new.offset} was found later"
             yield _anomaly("offset back", key, why, old.index, new.index)
 
 
@@ -97,7 +97,7 @@ def wrong_offsets(facts: Facts) -> Iterator[Anomaly]:
 
 
 def torn_offsets(facts: Facts) -> Iterator[Anomaly]:
-    """Transactions of unknown outcome with visible records but without their offsets, or vice versa."""
+    """Transactions of unknown outcome whose records are visible but whose offsets are not, or vice versa."""
     offsets = _Offsets(facts)
     for key, takes in offsets.takes.items():
         settled = offsets.settled(facts, key)
@@ -223,7 +223,7 @@ def undelivered(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _idle(facts: Facts) -> dict[_Key, int]:
-    """Return, for each place, the last request that got no record although no earlier lock could still hold one."""
+    """Return, for each place, the last request that found no record although no earlier lock could hold one."""
     busy: dict[_Key, float] = {}
     idle: dict[_Key, int] = {}
     acquiring = [index for index, each in enumerate(facts.history) if each.kind == ACQUIRE]

@@ -138,7 +138,7 @@ class Workload:
 
     def _why(self) -> str:
         worst = sorted(self.failures.items(), key=lambda row: -row[1])
-        return worst[0][0] if worst else "the workload ran too briefly"
+        return worst[0][0] if worst else "the workload was too short"
 
     async def _set_up(self) -> None:
         link = await self._client.link()
@@ -262,7 +262,7 @@ class Workload:
                 await self._command(heal)
 
     async def _command(self, line: str) -> None:
-        """Run one of the user's commands. A failure or a time-out is reported, but has no other effect."""
+        """Run one of the user's commands. A failure or a timeout is reported, but has no other effect."""
         start = self._world.now()
         process = await asyncio.create_subprocess_shell(
             line,

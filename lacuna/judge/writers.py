@@ -122,7 +122,7 @@ class Writing(Actor):
 
 
 class Writer(Writing):
-    """Writes transactions to several places, aborts some of them, and occasionally is overtaken by a newer producer."""
+    """Writes transactions to several places, aborts some of them, and is occasionally overtaken by a newer producer."""
 
     def __init__(
         self, world: World, name: str, identity: str, version: int, places: Sequence[str]

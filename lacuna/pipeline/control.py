@@ -72,7 +72,7 @@ class JobClient:
         self.close()
 
     def close(self) -> None:
-        """Ends the session. May be called twice."""
+        """Ends the session. May be called more than once."""
         if self._is_open:
             self._run(self._client.close())
             self._is_open = False
@@ -90,7 +90,7 @@ class JobClient:
         return self._client.cluster.whose
 
     def journal_end(self) -> JournalEnd:
-        """Returns the current end of the journal, to compare segments in the store with."""
+        """Returns the current end of the journal, for comparison with segments in the store."""
         leases = self.call(Command(describe_leases=DescribeLeases())).leases_described
         sequences = dict(zip(leases.lease_ids, leases.last_sequences, strict=True))
         return JournalEnd(self._client.journal_position, leases.next_lease_id, sequences)
@@ -118,7 +118,7 @@ class JobClient:
         return logs
 
     def await_stable(self, reached: Mapping[PartitionKey, int], seconds: float) -> None:
-        """Waits up to `seconds` until a last stable offset exceeds that in `reached`, or a partition is deleted."""
+        """Waits up to `seconds` for a last stable offset to exceed that in `reached`, or for a partition's deletion."""
         self._run(self._await_stable(reached, seconds))
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:

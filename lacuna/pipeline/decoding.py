@@ -149,7 +149,7 @@ def first_offset_since(
 def builder_of(names: Iterable[str], max_bytes: int, expected_bytes: int = 0) -> ColumnBuilder:
     """Returns a builder that decodes only the parts that these columns need, into memory from Arrow's pool.
 
-    The pool keeps the memory for the next batch, which halves the CPU time.
+    Because the pool keeps this memory for the next batch, decoding takes half the CPU time.
     """
     wanted = frozenset(names)
     return ColumnBuilder(
@@ -244,7 +244,7 @@ def binary(column: BinaryColumn | None, count: int, type_: pa.DataType | None = 
 
 
 def headers(column: HeaderColumn | None, count: int, type_: pa.DataType) -> pa.Array:
-    """Returns the headers as lists of (key, value). No headers are null, as in Spark's Kafka source."""
+    """Returns the headers as lists of (key, value); null for records without headers, as in Spark's Kafka source."""
     if column is None:
         return pa.nulls(count, type_)
     list_offsets = memoryview(column.list_offsets)

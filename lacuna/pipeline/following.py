@@ -1,4 +1,4 @@
-"""`lacuna.follow`: yields records as Arrow as they are committed, in whole transactions (docs/arrow.md)."""
+"""`lacuna.follow`: yields records as Arrow as they are committed, in complete transactions (docs/arrow.md)."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,7 +35,7 @@ _LONGEST_WAIT: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The records committed since the previous step, from whole transactions or outside any transaction.
+    """The records committed since the previous step, from complete transactions or outside any transaction.
 
     They must be read before the next step is requested. A step can be passed to anything that accepts an Arrow C
     stream, such as `pyarrow.table(step)` or `polars.DataFrame(step)`. To continue after this step later, store `end`
@@ -71,10 +71,10 @@ def follow(
 ) -> Iterator[Step]:
     """Yields the committed records of topics, and continues indefinitely with new ones, in steps.
 
-    No step splits a transaction, across all partitions and topics that are followed. An open transaction can delay
-    steps, but no longer than its timeout. Steps are at least `every` seconds apart. Arguments and errors are those of
-    `lacuna.read`. If the control plane is unreachable, `follow` waits up to two minutes for it. If only the bucket is
-    given, each step contains the records that a newer metadata snapshot adds.
+    Across all partitions and topics that are followed, no step splits a transaction. An open transaction can delay
+    steps, but no longer than its timeout. Steps are at least `every` seconds apart. The other arguments and the errors
+    are those of `lacuna.read`. If the control plane is unreachable, `follow` waits up to two minutes for it. If only
+    the bucket is given, each step contains the records that a newer metadata snapshot adds.
     """
     query = Query.of(topics, start=start, columns=columns, partitions=partitions, headers=headers)
     if every <= 0:

@@ -53,7 +53,7 @@ class ReadHold:
             raise hold_lost(self.held)
 
     def confirm(self) -> None:
-        """Renews the hold at once (without a reply, the last renewal counts), and checks it as `check` does."""
+        """Renews the hold immediately, if the control plane can be reached, and checks it as `check` does."""
         self._prolong()
         self.check()
 

@@ -62,8 +62,9 @@ def with_copies(
     """Calls `read`, passes the hot segments that `hot_of` finds in the result to `put`, in threads, and returns the
     result.
 
-    Segments in `known` are skipped. So is a damaged or lost segment, which its reader will report. Raises
-    StaleMetadataError if merging keeps moving segments first, and the errors of `read`, `put` and the control plane.
+    Segments in `known` are skipped. So are damaged or lost segments, which their readers will report. Raises
+    StaleMetadataError if merging keeps moving segments before they are copied, and the errors of `read`, `put` and the
+    control plane.
     """
     copied = set(known)
     for _ in range(_TRIES):
@@ -88,7 +89,7 @@ def hot_in(extents: ExtentTable, start: int, stop: int) -> Iterator[HotKey]:
 
 
 def hot_read_in(logs: Iterable[PartitionLog], *, is_committed: bool) -> Iterator[HotKey]:
-    """Yields the hot segments that readers of these logs need; with `is_committed`, not for aborted records."""
+    """Yields the hot segments that readers of these logs need; `is_committed` leaves out those of aborted records."""
     for each in logs:
         end = each.end_offset(is_committed=is_committed)
         for start, stop in each.slices(each.log_start_offset, end, is_committed=is_committed):
@@ -120,7 +121,7 @@ def put_into(bucket: ObjectStore) -> Callable[[HotCopy], None]:
                 "moved these records to the bucket (merge.min.age.ms)"
             ) from error
         except ObjectStoreError as error:
-            raise PipelineError(f"object {copy.key!r} could not be put: {error}") from error
+            raise PipelineError(f"object {copy.key!r} could not be written: {error}") from error
 
     return put
 

@@ -207,11 +207,11 @@ def read(
       "2026-11-26T13:00" or "-15m"), "earliest", "latest", "latest-100", or offsets by partition, {0: 12}, and with
       several topics {"orders": {0: 12}}. The record at `end` is not read |
     | as_of | the records that a read_committed consumer could see at this time |
-    | cut | "transactions": end where no transaction is split, over all partitions and topics; now, or at `as_of` |
+    | cut | "transactions": end where no transaction is split across all partitions and topics, now or at `as_of` |
     | timestamps | (since, until): only records with a timestamp in this range, which does not include `until` |
     | columns | names of columns, in this order; headers=True adds the headers |
     | partitions | numbers of partitions |
-    | isolation | "read_committed", or "read_uncommitted" for open and aborted records too |
+    | isolation | "read_committed", or "read_uncommitted" to include open and aborted records |
     | encryption_keys, tls | the file with the cluster's keys, and files for TLS to the control plane |
 
     The reader yields one partition after another, in offset order. It reads while it is consumed, in bounded memory.
@@ -363,9 +363,8 @@ class Resolver:
             end = self._offset(part, log, query.end, latest, "end")
         if first < log.log_start_offset:
             raise DataLossError(
-                f"{part} begins at offset {log.log_start_offset}, so the records from offset {first} up to "
-                "there are gone: retention or DeleteRecords has deleted them; start at 'earliest' to read the "
-                "rest"
+                f"{part} begins at offset {log.log_start_offset}, but offset {first} was requested: retention or "
+                "DeleteRecords has deleted the records in between; start at 'earliest' to read the rest"
             )
         if max(first, end) > latest:
             raise PipelineError(

@@ -122,7 +122,7 @@ def _unit(
 
 
 def _constants(log: PartitionLog, names: pa.Array) -> dict[str, pa.Scalar]:
-    """Returns the columns that have one value for a whole partition. All topics share the dictionary `names`."""
+    """Returns the columns that have the same value throughout a partition. All topics share the dictionary `names`."""
     index = pa.array([names.index(log.topic).as_py()], pa.int32())
     return {
         "topic": pa.DictionaryArray.from_arrays(index, names)[0],
@@ -138,7 +138,7 @@ def _threads(store: ObjectStore) -> int:
 
 
 def in_order(units: Iterator[Iterator[Item]], threads: int) -> Iterator[Item]:
-    """Yields the items of each unit in turn, while threads make the next item of each of `threads` units.
+    """Yields the items of one unit after another, while threads make the next item of each of `threads` units.
 
     If `threads` is 1, the caller's thread makes the items.
     """

@@ -36,7 +36,7 @@ def intact_pieces(store: ObjectStore, cluster_id: str, piece: Piece) -> list[Pie
 def intact_in(data: bytearray, piece: Piece) -> list[Piece]:
     """Returns the parts of a piece before its first and after its last damaged batch, unless they are empty.
 
-    The batches after the damage are given offsets by counting back from the end of the piece, whatever the damage is.
+    The offsets of the batches after the damage are found by counting back from the end of the piece.
     """
     frames = list(_frames(data))
     walk = walk_stored if piece.has_true_offsets else walk_and_patch

@@ -220,7 +220,7 @@ def _credentials() -> dict[str, str]:
 
 
 def _driver_memory() -> str:
-    """Returns the JVM's maximum heap: an eighth of the available memory, but 0.5 GiB to 2 GiB."""
+    """Returns the JVM's maximum heap: an eighth of the available memory, but at least 0.5 GiB and at most 2 GiB."""
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):  # no cgroup, or one with "max"
         there = min(there, int(_MEMORY_LIMIT.read_text()))

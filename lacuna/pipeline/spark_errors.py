@@ -92,7 +92,7 @@ def _interrupted() -> JobInterrupted:
 
 
 def _is_of_an_interrupt(error: BaseException | None) -> bool:
-    """Whether Ctrl-C led to this error: py4j then closes its connections, so that pending calls to the JVM may fail."""
+    """Whether Ctrl-C led to this error: py4j then closes its connections, so pending calls to the JVM may fail."""
     while error is not None:
         error = error.__context__
         if isinstance(error, KeyboardInterrupt):
@@ -107,7 +107,7 @@ def explain_spark_error(error: BaseException) -> str | None:
 
 
 def cause_of(error: BaseException) -> Exception | None:
-    """Returns the error (of a task's own class, if a PipelineError) behind a Spark job's error, or None if unknown."""
+    """Returns the error behind a Spark job's error, or None if unknown. A task's PipelineError keeps its class."""
     if isinstance(error, EXPLAINED):
         return error
     if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in _PACKAGES:

@@ -49,7 +49,7 @@ def run_tasks(
 def awaiting_end(context: SparkContext, description: str) -> Iterator[None]:
     """If the block's Spark job fails, waits up to half a minute until none of its tasks can still be writing.
 
-    Spark reports the failure at once, while other tasks are still running, and kills them afterwards.
+    Spark reports the failure immediately, while other tasks are still running, and kills them afterwards.
     """
     group = f"lacuna-{uuid.uuid4().hex}"
     context.setJobGroup(group, description)

@@ -154,7 +154,7 @@ def _needed(columns: Iterable[str] | None, condition: ds.Expression | None) -> l
 
 
 def narrowed(spans: Iterable[Span], condition: ds.Expression | None) -> list[Span]:
-    """Narrows the spans by the comparisons of places and times with constants in a condition.
+    """Narrows the spans, using a condition's comparisons of partitions, offsets and timestamps with constants.
 
     Only the text of the condition is available. If it contains anything but comparisons joined by "and", nothing is
     narrowed.
@@ -176,7 +176,7 @@ def narrowed(spans: Iterable[Span], condition: ds.Expression | None) -> list[Spa
 
 
 def _within(bounds: Bounds, name: str, comparison: str, constant: str) -> Bounds:
-    """Narrows the bounds by a comparison of the column `name`. They may be slightly wider than necessary."""
+    """Narrows the bounds, using a comparison of the column `name`. They may be slightly wider than necessary."""
     is_time = name == "timestamp"
     number = (
         round(datetime.fromisoformat(constant).timestamp() * 1000) if is_time else int(constant)

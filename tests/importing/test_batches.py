@@ -179,12 +179,12 @@ A0, B1, A2, B3 = (
         (
             [[A0, B1], [A2]],
             [[], [A2]],
-            "offset 1 is not in the copy, nor is a later record of its key",
+            "offset 1 is not in the copy, nor is a later record with its key",
         ),
         (
             [[A0], []],
             [[A0, B1], []],
-            "offset 1 is not in the source, nor is a later record of its key",
+            "offset 1 is not in the source, nor is a later record with its key",
         ),
         ([[A0], [record(2, b"a", None)]], [[], []], ""),
         ([[record(1, b"b", None)]], [[]], ""),

@@ -107,7 +107,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """Collects up to `limit` errors and as many notes. Further ones are only counted."""
+    """Collects up to `limit` errors and up to `limit` notes. Further ones are only counted."""
 
     errors: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)

@@ -161,8 +161,8 @@ def judge_unreferenced(
 ) -> Unreferenced:
     """Counts the unreferenced segments by state. Adds findings for garbage and for segments later than the journal.
 
-    Must be called after the extents were read: the control plane then knows every segment committed in the meantime, so
-    none of these is mistaken for garbage.
+    Must be called after the extents have been read. The control plane then knows every segment that was committed in
+    the meantime, so none of these is mistaken for garbage.
     """
     sizes = dict(left)
     unknown = sorted(_uncommitted(control, sizes))
@@ -194,7 +194,7 @@ def _uncommitted(control: JobClient, segments: Iterable[SegmentId]) -> Iterator[
 
 
 def _ended_leases(control: JobClient, lease_ids: Iterable[int]) -> set[int]:
-    """Returns which of these leases have ended: only then does the control plane report an unknown segment as such."""
+    """Returns the leases that have ended. Only for these does the control plane report unknown segments as unknown."""
     probes = (SegmentId(lease_id, MAX_SEQUENCE) for lease_id in lease_ids)
     return {found.lease_id for found in _uncommitted(control, probes)}
 

@@ -4,7 +4,7 @@ A live cluster changes during an audit, so findings are valid only because of th
 
  1. Take a pin, which protects live objects from collection.
  2. List the bucket.
- 3. Read the logs. A listed object that no log refers to either already was unreferenced, or has become so since.
+ 3. Read the logs. A listed object that no log refers to was unreferenced already, or has become so since.
  4. Ask the control plane about these objects.
 
 An object that a log refers to must exist, whether or not it was listed. If it does not, it has been lost.
@@ -60,7 +60,7 @@ class AuditOptions:
     """The scope of an audit. An empty `topics` covers all topics, and the bucket's other objects as well.
 
     `metadata` is "control" (the control plane) or "bucket" (a metadata snapshot, which needs no server). Without
-    `reads_records`, records are not decompressed and parsed; without `reads_objects`, no object is read. `counts_keys`
+    `reads_records`, records are not decompressed or parsed; without `reads_objects`, no object is read. `counts_keys`
     counts distinct keys, which requires Spark. Otherwise, Spark is used only to read `spark_from_bytes` bytes or more.
     A Spark task reads about `task_bytes` bytes.
     """
@@ -84,7 +84,7 @@ def audit(
     open_spark: OpenSpark | None,
     progress: Progress | None = None,
 ) -> Report:
-    """Audits a cluster's bucket. Without `open_spark`, this process reads everything itself, and counts no keys.
+    """Audits a cluster's bucket. Without `open_spark`, this process reads everything itself, but counts no keys.
 
     Raises PipelineError, ControlPlaneUnavailable, StoreMisconfiguredError, ForeignStoreError.
     """

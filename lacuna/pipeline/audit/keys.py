@@ -52,9 +52,9 @@ def count_keys(
     logs: Sequence[PartitionLog],
     compacted: Mapping[PartitionKey, int],
 ) -> tuple[dict[int, KeyCounts], list[Finding]]:
-    """Counts the keys of committed records, by index of their log, and reports partitions that contradict `compacted`.
+    """Counts committed records' keys by the index of their log, and reports partitions that contradict `compacted`.
 
-    `compacted` contains the offset below which each key has only one value, for some partitions. Raises
+    `compacted` contains, for some partitions, the offset below which each key has only one value. Raises
     DamagedDataError and DataLossError if the bucket is damaged.
     """
     tasks = [

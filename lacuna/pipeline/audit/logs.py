@@ -112,8 +112,8 @@ def _check_front(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
             Kind.LOG_START,
             known_to,
             front,
-            f"the log begins at {log.log_start_offset} but its first extent at {front}, and no "
-            "record shows that the offsets in between were aborted or superseded",
+            f"the log begins at {log.log_start_offset} but its first extent begins at {front}, and "
+            "no record shows that the offsets in between were aborted or superseded",
         )
 
 
@@ -223,8 +223,8 @@ def check_outcomes(logs: Sequence[PartitionLog], table: Rows) -> list[Finding]:
     findings = []
     for found in _some(sorted(dead & committed)):
         reason = (
-            f"transaction {found} of producer {producers[found]} is aborted in one place and "
-            "committed in another"
+            f"transaction {found} of producer {producers[found]} is aborted in one "
+            "partition and committed in another"
         )
         findings.append(_of_transaction(logs, table, found, reason))
     for found in _some(sorted(several)):

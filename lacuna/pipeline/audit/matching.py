@@ -40,7 +40,7 @@ class Counts:
 
 
 class _Span(NamedTuple):
-    """An intact batch: its place in the object, its stored base offset, and its number of offsets."""
+    """An intact batch: its position and size in the object, its stored base offset, and its number of offsets."""
 
     position: int
     size: int

@@ -53,7 +53,7 @@ def draw(
     """Returns a line of `Cell` letters: `width` of them, or one per offset if there are fewer offsets.
 
     Each letter shows the content of most of its offsets, except that damage is always shown. `damaged` lists ranges
-    [first, end). In the extents listed in `sparse`, in order, some offsets are missing at unknown places, so a matching
+    [first, end). `sparse` lists, in order, the extents in which some offsets are missing at unknown places; a matching
     share of their letters, evenly spread, becomes holes.
     """
     offsets = log.high_watermark - log.log_start_offset
@@ -91,7 +91,7 @@ def _thin(line: list[Cell], shares: Iterable[float]) -> None:
 
 
 def _covered(ranges: Sequence[Sparse], edges: Sequence[int]) -> list[float]:
-    """Returns how many offsets of the ranges, which must be sorted and disjoint, lie between each two edges."""
+    """Returns how many offsets of the ranges, which must be sorted and disjoint, lie between consecutive edges."""
     firsts = [each.first_offset for each in ranges]
     before = list(accumulate((each.held for each in ranges), initial=0))
     totals = []

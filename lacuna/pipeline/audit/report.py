@@ -17,7 +17,7 @@ PICTURE_WIDTH = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCounts:
-    """A partition's numbers of committed records, committed records without a key, and distinct keys."""
+    """The numbers of committed records, committed records without a key, and distinct keys in a partition."""
 
     records: int
     null_keys: int

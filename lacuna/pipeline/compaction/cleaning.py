@@ -29,7 +29,7 @@ _FIRST: Final = -1
 
 
 def clean(spark: SparkSession, tasks: Sequence[RewriteTask], now_ms: int) -> list[TaskResult]:
-    """Rewrites one unit's extents without superseded records and without tombstones past their delete horizon.
+    """Rewrites one unit's extents without superseded records or tombstones past their delete horizon.
 
     Keys are compared across all tasks of a range. `now_ms` is the time of the plan. Raises Spark's error if a task
     fails.

@@ -140,7 +140,7 @@ class FoundRange:
         return hot_in(self._live, 0, len(self._live))
 
     def pieces(self, task_bytes: int) -> Iterator[PlannedRange]:
-        """Cuts the range into ranges with about `task_bytes` to read, unless it is cleaned by key.
+        """Cuts the range into smaller ones with about `task_bytes` to read each, unless it is cleaned by key.
 
         Each of them is fenced and swapped separately. If a huge partition changes at one end during its compaction,
         only the work on that end is lost.
@@ -191,7 +191,7 @@ def fitting_task_bytes(live_bytes: int, most: int) -> int:
 
 
 def _expired_extents(found: CompactionRange, table: ExtentTable, now_ms: int) -> int:
-    """Returns the number of extents at the front, as in Kafka, that exceed retention.ms and will soon be dropped.
+    """Returns the number of extents that exceed retention.ms and will soon be dropped: as in Kafka, only leading ones.
 
     An extent without a timestamp is left to the control plane, which knows its age.
     """

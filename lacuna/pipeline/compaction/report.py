@@ -80,7 +80,7 @@ class CompactionReport:
         return prices.of({PUT: self.work.puts, GET: self.work.gets})
 
     def as_json(self, prices: Prices | None) -> dict[str, Any]:
-        """Returns the whole report as a JSON value, with prices and costs if prices are given."""
+        """Returns the complete report as a JSON value, including prices and costs if `prices` is given."""
         if prices is None:
             return asdict(self)
         return {

@@ -15,8 +15,8 @@ class RewriteSettings:
     """The settings that a task needs. Sizes are in bytes.
 
     `segment_bytes` limits the size of an object, and thus the memory of a task, which holds an object until it is
-    written. `batch_bytes` limits a batch before compression, and `block_bytes` the bytes read at a time. If `codec` is
-    None, batches keep their codec; if `level` is None, the codec's default level applies.
+    written. `batch_bytes` limits the size of a batch before compression, and `block_bytes` limits the size of a block
+    that is read. If `codec` is None, batches keep their codec; if `level` is None, the codec's default level applies.
     """
 
     segment_bytes: int = 64 << 20
@@ -28,7 +28,7 @@ class RewriteSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionSettings:
-    """The settings of a compaction. Sizes are in bytes, times in milliseconds.
+    """The settings of a compaction. Sizes are in bytes, and times are in milliseconds.
 
     Neighbouring extents smaller than `small_bytes` are joined; with `rewrites_all`, large live extents are rewritten as
     well, for example to change the codec. A task reads up to `task_bytes`, or less in a small plan. Offsets that have
@@ -51,7 +51,7 @@ class CompactionSettings:
         if not 1 << 10 <= rewrite.batch_bytes <= LARGEST_BATCH_BYTES:
             raise PipelineError(
                 f"batches of {rewrite.batch_bytes} bytes: choose a size from 1024 to "
-                f"{LARGEST_BATCH_BYTES}, the maximum that an agent reads at once"
+                f"{LARGEST_BATCH_BYTES}, the largest that an agent can read"
             )
         if rewrite.segment_bytes < LARGEST_BATCH_BYTES:
             raise PipelineError(

@@ -49,7 +49,7 @@ class BatchReader(DataSourceReader):
         return {name: each for name, each in vars(self).items() if name != "pushFilters"}
 
     def push(self, filters: list[Filter]) -> list[Filter]:
-        """Narrows the records to read by these filters, and returns the filters that Spark must still apply."""
+        """Uses these filters to narrow the records to read, and returns the filters that Spark must still apply."""
         self._condition, left = push(self._condition, filters)
         return left
 

@@ -54,7 +54,7 @@ class AtTimestamp:
 
 @dataclass(frozen=True, slots=True)
 class AtTimestamps:
-    """Like AtTimestamp, with a timestamp for each partition. All partitions that are read must be included."""
+    """Like AtTimestamp, but with a timestamp for each partition. All partitions that are read must be included."""
 
     timestamps: Mapping[TopicPartition, int]
     is_latest_without: bool
@@ -66,8 +66,8 @@ Bound: TypeAlias = AtEdge | AtOffsets | AtTimestamp | AtTimestamps
 def bound_of(options: Options, side: str, default: int) -> Bound:
     """Returns the bound that the options specify for `side` ("starting" or "ending"), or the edge `default`.
 
-    If several are specified, one timestamp for all takes precedence over timestamps by partition, and those take
-    precedence over offsets. Raises OptionError.
+    If several are specified, a single timestamp for all partitions takes precedence over timestamps by partition, and
+    those take precedence over offsets. Raises OptionError.
     """
     is_latest_without = side == "ending" or (
         options.one_of("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")

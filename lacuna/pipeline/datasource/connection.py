@@ -38,8 +38,8 @@ class Connection:
     def use(self, work: Callable[[MetadataSource], Result]) -> Result:
         """Passes the metadata to `work`, and returns the result. Calls `work` again if the connection is lost.
 
-        Raises ControlPlaneUnavailable: at once if the first connection cannot be opened, and after `patience` seconds
-        if a connection was lost.
+        Raises ControlPlaneUnavailable: immediately if the first connection cannot be opened, and after `patience`
+        seconds if a connection was lost.
         """
         try:
             return work(self._open())

@@ -27,8 +27,8 @@ def one_message(function: Callable[Arguments, Result]) -> Callable[Arguments, Re
 def explained() -> Iterator[None]:
     """Makes Spark show only the message of an error in EXPLAINED that the block raises.
 
-    Spark omits the traceback if an environment variable is set. As it ends the process after any error, setting the
-    variable when an error is raised affects nothing else.
+    Spark omits the traceback if an environment variable is set. Since Spark ends the process after any error, setting
+    the variable when an error is raised affects nothing else.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Narrows the partitions, offsets and timestamps to read by the filters that Spark pushes down."""
+"""Uses the filters that Spark pushes down to narrow the partitions, offsets and timestamps to read."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -64,7 +64,7 @@ _NEVER_NULL: Final = frozenset({"topic", "partition", "offset", "timestamp", "ti
 
 
 def push(condition: Condition, filters: Iterable[Filter]) -> tuple[Condition, list[Filter]]:
-    """Narrows the condition by the filters as far as possible. Also returns the filters that Spark must still apply."""
+    """Applies the filters to the condition as far as possible. Also returns the filters that Spark must still apply."""
     left: list[Filter] = []
     for each in filters:
         condition, is_exact = condition.and_(each)

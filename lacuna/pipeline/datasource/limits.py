@@ -13,7 +13,8 @@ Offsets = Mapping[TopicPartition, int]
 def limited(
     logs: Logs, firsts: Offsets, latest: Offsets, count: int, *, is_committed: bool
 ) -> dict[TopicPartition, int]:
-    """Returns the end offsets of a batch of `count` offsets, which the partitions share in proportion to their backlog.
+    """Returns the end offsets of a batch of `count` offsets, which the partitions share in proportion to their
+    backlogs.
 
     Offsets in holes are not counted. Every partition with a backlog gets at least one offset.
     """

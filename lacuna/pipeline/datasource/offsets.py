@@ -66,7 +66,7 @@ def _missing(partitions: Iterable[TopicPartition], topics: Iterable[str], whose:
 
 
 def cut_of(metadata: MetadataSource, options: ReadOptions) -> Mapping[PartitionKey, int]:
-    """Returns ends of the selected partitions that split no transaction; nothing without `cut`, or for a past time."""
+    """Returns ends of the selected partitions that split no transaction; empty without `cut`, or for a past time."""
     if not options.is_cut or options.as_of_ms is not None:
         return {}
     keys = list(selected(metadata, options.selection, may_miss=True).values())
@@ -96,8 +96,8 @@ def selected_logs(
 ) -> Logs:
     """Returns the logs of the selected partitions that exist now (of those in `among`, if given).
 
-    With `are_read`, the records to read are in the bucket on return. A topic that is deleted during the call counts as
-    deleted before. Raises the errors of `selected`.
+    With `are_read`, the records to read are in the bucket on return. A topic that is deleted during the call is treated
+    as if it had been deleted before. Raises the errors of `selected`.
     """
     keys = _among(selected(metadata, options.selection, may_miss=may_miss), among)
     while True:
@@ -127,7 +127,7 @@ def ends_as_of(
     """Returns where read_committed consumers of the selected partitions stopped at a time or, with `is_cut`, a cut of
     that time.
 
-    If nothing is known for that exact time, the last known time before it counts. Raises PipelineError if there is
+    If nothing is known for that exact time, the last known time before it is used. Raises PipelineError if there is
     none, and the errors of `selected`.
     """
     keys = selected(metadata, selection)
@@ -199,7 +199,7 @@ class Resolver:
         for log in self._logs.values():
             if not position.is_of(log):
                 raise DataLossError(
-                    f"the offsets given for {log.topic} belong to an earlier topic of this name, "
+                    f"the offsets given for {log.topic} belong to an earlier topic with this name, "
                     "which was deleted with its records: specify different offsets"
                 )
 

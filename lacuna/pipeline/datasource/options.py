@@ -155,7 +155,7 @@ class Options:
             raise PipelineError(f"{error}{self.where_none()}") from None
 
     def where_none(self) -> str:
-        """Returns a hint for errors about missing options, or "" unless Spark seems to have lost all options."""
+        """Returns a hint for errors about missing options if Spark seems to have lost all options, and otherwise ""."""
         return "" if self._given else f". In SQL, {_TABLES_LOSE_OPTIONS}"
 
 

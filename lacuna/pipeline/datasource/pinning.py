@@ -51,8 +51,8 @@ class Hold:
 def pin(metadata: MetadataSource, seconds: float) -> int | None:
     """Pins everything that is live now for this many seconds, and returns the id of the pin.
 
-    Must be called before the logs are read. Metadata from the bucket cannot be pinned: then, None is returned, and
-    replaced objects are kept only for the cluster's grace period.
+    Must be called before the logs are read. Metadata from the bucket cannot be pinned. In that case, None is returned,
+    and replaced objects are kept only for the cluster's grace period.
     """
     if not isinstance(metadata, JobClient) or seconds <= 0:
         return None
@@ -81,7 +81,7 @@ def unpin(metadata: MetadataSource, pin_id: int) -> None:
 def held(hold: Hold | None) -> Iterator[None]:
     """Extends a batch's pins, in the background, while one of its tasks reads.
 
-    A worker that reads many short tasks extends them as often as one that reads a single long task.
+    A worker that runs many short tasks extends them as often as one that runs a single long task.
     """
     if hold is None:
         yield

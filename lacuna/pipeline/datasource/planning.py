@@ -90,7 +90,7 @@ class ReadTask(InputPartition):
 class Division:
     """The rules for dividing ranges into tasks.
 
-    `min_partitions` (tasks) and `max_records` (offsets in a task) have the same meaning as in Spark's Kafka source.
+    `min_partitions` (tasks) and `max_records` (offsets per task) have the same meaning as in Spark's Kafka source.
     """
 
     bucket: Bucket
@@ -159,9 +159,9 @@ def _recent_slices(
 def plan_tasks(ranges: Iterable[ReadRange], division: Division) -> list[ReadTask]:
     """Divides the ranges into tasks. A partition's tasks are in offset order; an empty range has none.
 
-    By default, tasks have up to about TARGET_BYTES and are cut between extents. If a number of tasks or offsets is
-    requested, they are cut by offsets, as in Spark's Kafka source: a larger part has more tasks, and the tasks of one
-    part have equal size.
+    By default, tasks read up to about TARGET_BYTES and are cut between extents. If a number of tasks or offsets is
+    requested, they are cut by offsets, as in Spark's Kafka source: a larger part gets more tasks, and the tasks of one
+    part are equal in size.
     """
     found = [
         (read_range, pieces_of(read_range, division.condition, is_committed=division.is_committed))
@@ -186,7 +186,7 @@ def plan_tasks(ranges: Iterable[ReadRange], division: Division) -> list[ReadTask
 def split_counts(sizes: Sequence[int], least: int | None, most: int | None) -> list[int]:
     """Returns the number of tasks for each part, given the parts' numbers of offsets.
 
-    A task has up to `most` offsets. There are at least `least` tasks, unless there are fewer offsets than that.
+    A task reads up to `most` offsets. There are at least `least` tasks, unless there are fewer offsets than that.
     """
     counts = [1 if most is None else -(-size // most) for size in sizes]
     if least is None or sum(counts) >= least:

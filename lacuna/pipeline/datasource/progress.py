@@ -24,7 +24,7 @@ class Lag:
 def lag(progress: Mapping[str, Any] | None, source: int = 0) -> Lag | None:
     """Returns the lag according to `query.lastProgress`, or None if the query has made no progress yet.
 
-    `source` is the index of a source that reads format("lacuna"). Raises PipelineError if Spark reports no latest
+    `source` is the index of a source with the format "lacuna". Raises PipelineError if Spark reports no latest
     offsets.
     """
     if not HAS_LIMITS:

@@ -88,11 +88,11 @@ Selection: TypeAlias = Topics | Partitions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """The checked options for reading. `pin` and `max_trigger_delay` are in seconds; a limit of None is no limit.
+    """The checked options for reading. `pin` and `max_trigger_delay` are in seconds; for a limit, None means no limit.
 
     With `as_of_ms`, a batch contains what a read_committed consumer could see at that time. With `is_cut`, a batch or
-    micro-batch ends where no transaction is split, as of that time or of now. With `pushdown`, a query's filters narrow
-    the records to read.
+    micro-batch ends where no transaction is split, either as of that time or now. With `pushdown`, a query's filters
+    narrow the records to read.
     """
 
     location: ClusterLocation
@@ -189,7 +189,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     except (re.error, FutureWarning) as error:
         raise OptionError(
             f"option subscribePattern={text}: {error}; specify a regular expression in the syntax of Python's "
-            "re, not of Java"
+            "re, not Java's"
         ) from None
     raise OptionError("option subscribePattern is empty: specify a regular expression")
 
@@ -220,7 +220,7 @@ def _check_streaming(options: Options, found: ReadOptions) -> None:
             "spark.read"
         )
     if found.view == PLAN:
-        raise OptionError("option view=plan: only a batch has a plan: use spark.read")
+        raise OptionError("option view=plan: only a batch has a plan; use spark.read")
     for name in _PER_TRIGGER:
         if name in options and not HAS_LIMITS:
             raise OptionError(

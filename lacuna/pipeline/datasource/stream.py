@@ -224,7 +224,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Returns the latest offset of each partition, as of the first batch with trigger(availableNow=True).
 
         With a cut, this is the partition's end in the cut, or the query's position if that is later. Together, these
-        offsets form a cut again.
+        offsets still form a cut.
         """
         is_committed = self._options.is_committed
         latest = {each: log.end_offset(is_committed=is_committed) for each, log in logs.items()}

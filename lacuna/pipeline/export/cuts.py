@@ -1,4 +1,4 @@
-"""The cut up to which a run exports: an end for each partition of all its topics, so that no transaction is split.
+"""The cut up to which a run exports: an end for each partition of all its topics, such that no transaction is split.
 
 A cut is complete once every topic has been exported up to it. Complete cuts are recorded next to Parquet files as small
 objects (`CutLog`), and next to Iceberg tables in a table of their own (`together.CutsTable`).
@@ -39,7 +39,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCut:
-    """The cut of a run, and its topics by name, without those that do not exist. `id` is unique to the run."""
+    """The cut of a run, and those of its topics that exist, by name. `id` is unique to the run."""
 
     id: str
     at_ms: int

@@ -2,7 +2,7 @@
 
 | if an export dies | the table | the next run |
 |---|---|---|
-| before the snapshot | is unchanged; `data/TOKEN/` has files that it does not know | exports again, and deletes these |
+| before the snapshot | is unchanged; `data/TOKEN/` contains files unknown to it | deletes these, and exports again |
 | after the snapshot | contains both the files and the offsets | continues after them |
 """
 
@@ -90,7 +90,7 @@ class IcebergTarget:
     log: RunLog
 
     def prepare(self, cut: RunCut) -> IcebergRun | TopicReport:
-        """Prepares an export up to a cut. If there is nothing new, returns the report.
+        """Prepares an export up to a cut, or returns the report if there is nothing new.
 
         Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable, and Spark's errors.
         """
@@ -135,7 +135,7 @@ class IcebergTarget:
 
 
 def open_iceberg(export: Export, topic: Topic, held: ExitStack) -> IcebergTarget:
-    """Opens the table of a topic, which is created if necessary. Its lock is added to `held`. Raises PipelineError."""
+    """Opens a topic's table, creating it if necessary, and adds its lock to `held`. Raises PipelineError."""
     settings = export.settings
     layout = settings.layout_of(topic.name)
     schema = layout.schema()
@@ -173,7 +173,7 @@ def _begin(
 def _write(
     export: Export, destination: Destination, begun: RunRecord, logs: Sequence[PartitionLog]
 ) -> tuple[RunRecord, int]:
-    """Writes all data files durably in their final places, where no reader looks before the snapshot.
+    """Writes all data files durably to their final locations, where no reader looks before the snapshot is added.
 
     Returns the record of the prepared run, and the number of records that did not match their schema.
     """
@@ -210,7 +210,7 @@ def _delete_lost_attempts(destination: Destination, token: str, known: set[str])
 def _delete_leftovers(destination: Destination, log: RunLog, table: Table, own: str) -> None:
     """Deletes the files of runs that died, unless a snapshot contains them.
 
-    This is safe only after the snapshot of this run (token `own`), which prevents theirs from being added.
+    This is safe only once this run's snapshot (token `own`) has been added, since theirs can then no longer be added.
     """
     for token in {record.token for record in log.unfinished().values()} - {own}:
         folders, used = _folders(token), files_of(table, token)

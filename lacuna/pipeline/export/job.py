@@ -36,9 +36,9 @@ class ExportSettings:
     """The settings of an export.
 
     `to` is the URL of the destination or, for Iceberg, of the warehouse. `catalog` contains the pyiceberg properties of
-    the catalog `catalog_name`, and `tables` the names of tables that are not named after their topic. After a run,
-    snapshots older than `expire_ms` are deleted and, with `merges`, small files of tables are merged. `layouts` are
-    (pattern, layout) pairs. A file takes about `file_bytes`, and a task reads about `task_bytes` stored bytes. Data
+    the catalog `catalog_name`, and `tables` contains the names of tables that are not named after their topic. After a
+    run, snapshots older than `expire_ms` are deleted and, with `merges`, small files of tables are merged. `layouts`
+    are (pattern, layout) pairs. A file takes about `file_bytes`, and a task reads about `task_bytes` stored bytes. Data
     listed in `damage` is left out if it cannot be read. Keys and values without a schema get the newest schema from
     `subjects`. With `upserts`, a table has one row for each key.
     """
@@ -82,7 +82,7 @@ class ExportSettings:
         return self.layout
 
     def table_of(self, topic: str) -> tuple[str, str]:
-        """Returns the identifier of a topic's table, with underscores for dots, since dots separate namespaces."""
+        """Returns the identifier of a topic's table. Dots become underscores, since dots separate namespaces."""
         return self.namespace, self.tables.get(topic) or topic.replace(".", "_")
 
 
@@ -139,7 +139,7 @@ def find_topic(control: JobClient, name: str) -> Topic:
 def reading_under(hold: ReadHold) -> Iterator[None]:
     """Replaces a DataLossError in the block with a StaleMetadataError if the hold was lost.
 
-    The missing objects were then collected after the pin ended. No data is lost, and the next run plans again.
+    In that case, the missing objects were collected after the pin ended. No data is lost, and the next run plans again.
     """
     try:
         yield

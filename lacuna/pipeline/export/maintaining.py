@@ -51,7 +51,7 @@ _MOST_EXPIRED: Final = 100
 #: For each table, the snapshot in which there was nothing to merge, so that runs without new records skip manifests.
 _MOST_TABLES: Final = 10_000
 _nothing_in: dict[tuple[str, int], int] = {}
-#: The share of deleted rows from which on a file is rewritten.
+#: A file is rewritten once at least this share of its rows is deleted.
 _WORN_SHARE: Final = 1 / 4
 #: Snapshots are deleted once at least this share of them is too old. To find the files that only these use, a run reads
 #: the manifests of all others, which would be too much for a single snapshot.
@@ -104,7 +104,7 @@ def merge_small_files(
     compression: str,
     sort_by: Sequence[str] = (),
 ) -> int:
-    """Replaces small data files by larger ones in one snapshot. Returns the number of files replaced.
+    """Replaces small data files with larger ones in one snapshot. Returns the number of files replaced.
 
     On return, `table` has the new snapshot. Rows with position deletes are omitted from the new files. If another
     writer commits first, no snapshot is added, and the next run tries again.
@@ -153,7 +153,7 @@ def merge_small_files(
 
 
 def _chosen(table: Table, file_bytes: int) -> Iterator[tuple[pa.Schema, list[FileScanTask]]]:
-    """Yields groups of files to merge into one file each, with their columns. Limits the total size and number."""
+    """Yields groups of files to merge into one file each, with their columns. Limits their total size and number."""
     bytes_left, files_left = _MOST_BYTES, _MOST_FILES
     for group in _groups(table, file_bytes):
         files_left -= len(group)
@@ -175,8 +175,8 @@ def _is_worn(task: FileScanTask) -> bool:
 def _groups(table: Table, file_bytes: int) -> Iterator[list[FileScanTask]]:
     """Yields up to `_MOST_FILES` files worth merging from each partition, starting with those with many deleted rows.
 
-    The others follow by size, and a file is merged only if the smaller ones add up to at least its size. A byte is
-    therefore rewritten only into a file of at least twice the size, however often files are added.
+    The others follow in order of size, and a file is merged only if the smaller ones add up to at least its size. A
+    byte is therefore rewritten only into a file of at least double the size, however often files are added.
     """
     worn, small = dict[Any, list[FileScanTask]](), dict[Any, list[FileScanTask]]()
     for task in table.scan().plan_files():
@@ -268,8 +268,8 @@ def _row_groups(table: Table, deleted: Mapping[str, pa.Array]) -> Iterator[pa.Ta
 def _delete_orphans(table: Table, destination: Destination, current: int) -> None:
     """Deletes the files of merges that died before they added their snapshot.
 
-    A merge based on the current snapshot may still commit, so its files stay for now; all others can no longer do so.
-    Only if there are such files are manifests read, of which there are more with each snapshot.
+    A merge based on the current snapshot may still commit, so its files stay for now; other merges no longer can.
+    Manifests, whose number grows with each snapshot, are read only if there are files of other merges.
     """
     snapshots = table.snapshots()
     done = {in_summary(each, _TOKEN) for each in snapshots}
@@ -288,8 +288,8 @@ def _delete_orphans(table: Table, destination: Destination, current: int) -> Non
 def expire_snapshots(table: Table, expire_ms: int, kept: frozenset[int]) -> None:
     """Deletes the snapshots that were too old at the table's last change, and the files that only they used.
 
-    Nothing is deleted while these are less than `_EXPIRED_SHARE` of all snapshots. Snapshots in `kept`, and those of
-    branches and tags, stay regardless of their age.
+    Nothing is deleted while these make up less than `_EXPIRED_SHARE` of all snapshots. Snapshots in `kept`, and those
+    of branches and tags, stay regardless of their age.
     """
     stay = {*kept, *(each.snapshot_id for each in table.refs().values())}
     until_ms = table.metadata.last_updated_ms - expire_ms

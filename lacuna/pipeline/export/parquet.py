@@ -2,8 +2,8 @@
 
 | if an export dies | readers have seen | the next run |
 |---|---|---|
-| before `prepared` | nothing | deletes the staged files and plans anew |
-| between `prepared` and `committed` | no files, all, or in S3 some | publishes the missing files and commits |
+| before `prepared` | nothing | deletes the staged files and plans again |
+| between `prepared` and `committed` | no files, all files, or (in S3) some | publishes the missing files and commits |
 | after `committed` | all files | deletes the staged files |
 """
 
@@ -58,8 +58,7 @@ class ParquetTarget:
     log: RunLog
 
     def prepare(self, cut: RunCut) -> ParquetRun | TopicReport:
-        """Prepares an export up to a cut, after finishing any interrupted run. If there is nothing new, returns the
-        report.
+        """Finishes any interrupted run, and prepares an export up to a cut. Returns the report if there is nothing new.
 
         Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable, and Spark's errors.
         """

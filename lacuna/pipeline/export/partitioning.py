@@ -147,7 +147,7 @@ def _values(
 def _refined(
     codes: pa.Array, keys: Sequence[tuple[Any, ...]], finer: pa.Array, values: Sequence[Any]
 ) -> tuple[pa.Array, list[tuple[Any, ...]]]:
-    """Subdivides groups of rows by the values of a further field. Returns rows' group numbers and groups' keys."""
+    """Subdivides groups of rows by another field's values. Returns the rows' group numbers and the groups' keys."""
     found = pc.add(pc.multiply(codes, len(values)), finer).dictionary_encode()
     pairs = (divmod(each, len(values)) for each in found.dictionary.to_pylist())
     return found.indices.cast(pa.int64()), [(*keys[old], values[new]) for old, new in pairs]

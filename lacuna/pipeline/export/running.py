@@ -203,7 +203,7 @@ def _open(
 ) -> "ParquetTarget | IcebergTarget":
     """Opens the destination of a topic. All destinations are locked before anything is written.
 
-    Otherwise, two exports of the same topics could forever lock only some of them each.
+    Otherwise, two exports of the same topics could each lock only some of them, run after run.
     """
     topic = cut.topics.get(name) or find_topic(export.control, name)
     # After the cut, so that the newest schema is no older than the schemas of its records.

@@ -1,10 +1,10 @@
 """The log of a topic's exports to one destination, with the exported offsets of each run.
 
 Records are numbered objects under `_lacuna/topic=TOPIC/log/`, each created only if absent and never changed. An export
-appends record n+1 only after it has read record n, so if two exports run at once, one of them fails. A run writes three
-records, of which only the last one is kept:
+appends record n+1 only after it has read record n, so if two exports run at the same time, one of them fails. A run
+writes three records, of which only the last one is kept:
 
-    begun       the positions before the run, its offset ranges, and the place of its unfinished files
+    begun       the positions before the run, its offset ranges, and the location of its unfinished files
     prepared    all its files are written and durable, so the run will certainly be published
     committed   readers see its files; it contains the positions after the run
 """

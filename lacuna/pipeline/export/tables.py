@@ -102,14 +102,14 @@ class TopicTable:
     def find(self, run: RunRecord) -> tuple[Table, bool]:
         """Returns the current state of the table, and whether it contains the snapshot of the run.
 
-        Raises ExportRunningError if another export has continued from the same offsets, DestinationError.
+        Raises DestinationError, and ExportRunningError if another export has continued from the same offsets.
         """
         table = self.reload()
         if snapshot_of(table, run.token) is not None:
             return table, True
         if offsets_of(table) != run.positions:
             raise ExportRunningError(
-                f"another export ran at the same time in the table {self.name}: nothing from this run "
+                f"another export wrote to the table {self.name} at the same time: nothing from this run "
                 "was added; run it again"
             )
         return table, False
@@ -170,7 +170,7 @@ class TopicTable:
 
 
 def _difference(old: str, new: str) -> str:
-    """Ends an error with what the table has a row for, and how to continue. `old` and `new` are key columns, or ""."""
+    """Returns the end of an error: what rows stand for, and how to continue. `old` and `new` are key columns, or ""."""
     if not old:
         return "record: leave out --upsert"
     if not new:
@@ -247,7 +247,7 @@ class Change:
         )
 
     def look_up(self) -> None:
-        """Finds the rows to replace, so that the commit need not. Raises ExportRunningError, DestinationError."""
+        """Finds the rows to replace, so that the commit need not do so. Raises ExportRunningError, DestinationError."""
         if self.upserts is None:
             return
         table, is_done = self.into.find(self.run)

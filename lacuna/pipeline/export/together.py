@@ -66,7 +66,7 @@ class _CannotCommitTogether(Exception):
 def commit_all(changes: Mapping[str, Change]) -> dict[str, Committed]:
     """Commits the changes, and returns, by topic, the table or the error of its commit.
 
-    They are committed together if the catalog supports that. Otherwise, they are committed one after another, after
+    They are committed together if the catalog supports that. Otherwise, they are committed one after another, after the
     slow work for all of them has been done.
     """
     catalogs = [change.into.catalog for change in changes.values()]
@@ -205,7 +205,7 @@ _PROPERTIES: Final = {
     "write.metadata.previous-versions-max": "10",
 }
 _STATES: Final = "lacuna.states"
-#: The number of files in the table from which on they are rewritten as one.
+#: Once the table has this many files, they are rewritten as one.
 _MOST_FILES: Final = 64
 
 
@@ -223,7 +223,7 @@ class CutsTable:
 
     @classmethod
     def with_newest(cls, settings: ExportSettings) -> tuple[Self, Mapping[str, int]]:
-        """Also returns the snapshots in the newest cut, by table. Raises DestinationError, PipelineError."""
+        """Returns the table, and the snapshots in its newest cut by table. Raises DestinationError, PipelineError."""
         cuts = cls.of(settings)
         found = cuts._read(newest=True)
         return cuts, found[-1].states if found else {}

@@ -53,7 +53,7 @@ _KEY_BYTES: Final = 64 << 20
 _KEY_ROWS: Final = 1 << 20
 #: The number of parts of such rows after which they are joined.
 _PIECES: Final = 128
-#: The number of manifests of delete files from which on they are rewritten as one.
+#: Once there are this many manifests of delete files, they are rewritten as one.
 _MOST_MANIFESTS: Final = 20
 #: By partition: keys, and the offset of the newest record of each.
 _Newest = Mapping[int, tuple[pa.Array, pa.Array]]
@@ -140,7 +140,7 @@ class Upserts:
         return pa.concat_arrays(found)
 
     def _rows(self, io: FileIO, path: str) -> Iterator[pa.Table]:
-        """Yields a file's rows in tables of bounded size, but not small ones: each lookup indexes all keys again."""
+        """Yields a file's rows in large tables of bounded size, because each lookup indexes all keys again."""
         with io.new_input(path).open() as source:
             file = pq.ParquetFile(source)
             waiting = list[pa.Table]()
@@ -178,7 +178,7 @@ def _by_partition(rows: pa.Table, key: str) -> _Newest:
 
 
 def _partitions(file: DataFile, metadata: TableMetadata) -> range:
-    """Returns the topic's partitions that a file may contain rows of, according to its statistics."""
+    """Returns the topic's partitions from which a file may contain rows, according to its statistics."""
     column = metadata.schema().find_field("partition")
     lower, upper = (
         (each or {}).get(column.field_id) for each in (file.lower_bounds, file.upper_bounds)
@@ -325,7 +325,7 @@ class _DeleteManifestWriter(ManifestWriterV2):
 
 
 def _delete_manifests(producer: "_SnapshotProducer[Any]", deletes: Deletes) -> list[ManifestFile]:
-    """Returns the manifests of delete files: new ones, and unchanged earlier ones, which are rewritten if many."""
+    """Returns the manifests of delete files: new ones, and earlier ones, which are rewritten if there are many."""
     found = [
         manifest
         for manifest, entries in deletes.manifests

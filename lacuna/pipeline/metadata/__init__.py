@@ -40,20 +40,20 @@ class MetadataSource(Protocol):
     def readable_logs(
         self, keys: Iterable[PartitionKey], store_url: str, *, is_committed: bool = True
     ) -> list[PartitionLog]:
-        """Returns the logs once their records (with `is_committed`, those for read_committed) are in the bucket."""
+        """Returns the logs once their records (with `is_committed`, only committed ones) are in the bucket."""
         ...
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:
         """Returns where read_committed consumers of these partitions stopped at a time or, with `is_cut`, a cut of that
         time.
 
-        If nothing is known for that exact time, the last known time before it counts. Raises PipelineError if the
+        If nothing is known for that exact time, the last known time before it is used. Raises PipelineError if the
         source has no past cuts.
         """
         ...
 
     def cut(self, keys: Sequence[PartitionKey]) -> Cut:
-        """Returns the largest ends of these partitions that split no transaction. Logs that are read later reach them.
+        """Returns the largest ends of these partitions that split no transaction. Later logs reach at least as far.
 
         Raises PipelineError if there are too many partitions for one cut.
         """

@@ -143,7 +143,7 @@ def test_a_batch_from_the_offsets_of_a_stream(cluster: Cluster) -> None:
     assert [row["value"] for row in Planned(options, []).rows()] == [b"2"]
     _made_anew(cluster, topic)
     transact(cluster, topic, [(True, [(b"k", b"3")] * 5)])
-    with pytest.raises(DataLossError, match="belong to an earlier topic of this name"):
+    with pytest.raises(DataLossError, match="belong to an earlier topic with this name"):
         Planned(options, [])
 
 

@@ -34,9 +34,9 @@ WRONG_SELECTIONS = [
     ("subscribePattern=(", "option subscribePattern=\\(: missing"),
     (
         "subscribePattern=\\Qa\\E",
-        "specify a regular expression in the syntax of Python's re, not of Java",
+        "specify a regular expression in the syntax of Python's re, not Java's",
     ),
-    ("subscribePattern=[a-z&&[^b]]", "set intersection .* not of Java"),
+    ("subscribePattern=[a-z&&[^b]]", "set intersection .* not Java's"),
     ("assign=a-0", "option assign=a-0: not valid JSON"),
     ('assign={"a":["0"]}', 'specify a value like {"topicA":\\[0,1\\]'),
     ("assign={}", 'specify a value like {"topicA":\\[0,1\\]'),

@@ -34,7 +34,7 @@ def schema_of(columns: str) -> StructType:
         ({"topic": "t"}, "key binary", "the required column 'value' is missing"),
         ({}, GOOD, "there is no topic to write to: set the option topic, or add a column"),
         ({"topic": ""}, GOOD, "option topic is empty"),
-        ({"topic": "t"}, "value binary, value binary", "there are several columns 'value'"),
+        ({"topic": "t"}, "value binary, value binary", "there are several columns named 'value'"),
         (
             {"topic": "t"},
             "value bigint",
@@ -98,7 +98,10 @@ def test_overwrite_and_batch_ids_of_streams(spark: SparkSession) -> None:
     ("row", "message"),
     [
         ({"topic": None}, "a row has no topic"),
-        ({"topic": "errors-plane"}, r"no topic 'errors-plane' \(but 'errors-plain'\): create it"),
+        (
+            {"topic": "errors-plane"},
+            r"no topic 'errors-plane' \(but 'errors-plain' exists\): create it",
+        ),
         (
             {"partition": 2},
             "a row names partition 2 of topic 'errors-plain', which has 2 partitions: choose 0 to 1",

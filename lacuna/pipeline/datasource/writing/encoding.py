@@ -1,6 +1,7 @@
 """Encodes rows as record batches of magic 2.
 
-They have no producer id and no transactional bit, because their commit names the transaction (docs/adr/0013).
+The batches have neither a producer id nor a transactional bit, because their commit names the transaction
+(docs/adr/0013).
 """
 
 from array import array
@@ -67,8 +68,8 @@ class Encoder:
         except BatchTooLargeError as error:
             raise PipelineError(
                 f"a record of {error.size} bytes is too large for topic {target.name!r}, which "
-                f"accepts {error.limit} (max.message.bytes): raise that limit, or make the record "
-                "smaller"
+                f"accepts up to {error.limit} bytes (max.message.bytes): raise that limit, or make the "
+                "record smaller"
             ) from error
         except InvalidRecordError as error:
             raise PipelineError(f"a row cannot be written as a record: {error.reason}") from error

@@ -1,4 +1,4 @@
-"""Chooses the partition of each row: the one it names, the one for its key (hashed as in the Java client), or any."""
+"""Chooses each row's partition: the one it names, that of its key (hashed as in the Java client), or any of them."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final

@@ -17,7 +17,7 @@ from lacuna.pipeline.datasource.writing.topics import Targets
 
 @dataclass(frozen=True, slots=True)
 class WrittenPartition:
-    """The batches of one partition in a segment, stored back to back from byte `position`.
+    """The batches of one partition in a segment, stored back to back, starting at byte `position`.
 
     `sizes` (in bytes), `record_counts` and `max_timestamps` (in ms) contain one entry per batch.
     """
@@ -42,7 +42,7 @@ class WrittenObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMessage(WriterCommitMessage):
-    """The work of one task attempt. An attempt without rows has no lease (0) and no segments.
+    """The work of one task attempt. An attempt without rows has neither a lease (0) nor segments.
 
     `topics` maps topic ids to names. `query_id` is the id of the streaming query, or None in a batch write.
     """

@@ -51,7 +51,9 @@ def check_schema(schema: StructType, topic: str | None) -> None:
     columns = {field.name: field.dataType for field in schema.fields}
     for name in ROWS.names:
         if schema.names.count(name) > 1:
-            raise PipelineError(f"there are several columns {name!r}: select only the one to write")
+            raise PipelineError(
+                f"there are several columns named {name!r}: select only the one to write"
+            )
     if "value" not in columns:
         raise PipelineError(
             "the required column 'value' is missing: name the column to write 'value', for "

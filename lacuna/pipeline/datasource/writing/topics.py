@@ -18,7 +18,7 @@ from lacuna.pipeline.errors import PipelineError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A topic to write to, and the limits that its configs set (S11). Sizes are in bytes, times in ms.
+    """A topic to write to, and the limits that its configs set (S11). Sizes are in bytes, and times are in ms.
 
     `first_slot` is the slot of partition 0; those of the other partitions follow. `compression` is the topic's own
     codec, or None if the writer may choose.
@@ -39,7 +39,7 @@ class Target:
 class Targets:
     """The topics that a task has written to so far. `topics` contains the cluster's topics by name.
 
-    Errors about a missing topic end with `whose`, which says whose topics these are.
+    `whose` is inserted into the error for a missing topic, if ACLs may hide topics.
     """
 
     def __init__(self, topics: Mapping[str, Topic], whose: str = "") -> None:
@@ -65,7 +65,7 @@ class Targets:
             alike = get_close_matches(name, self._topics, 1)
             raise PipelineError(
                 f"there is no topic {name!r}{self._whose}"
-                + (f" (but {alike[0]!r})" if alike else "")
+                + (f" (but {alike[0]!r} exists)" if alike else "")
                 + ": create it first. Nothing was written"
             )
         configs = topic.configs

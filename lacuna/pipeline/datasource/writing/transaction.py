@@ -1,8 +1,8 @@
 """The commit of a write: one transaction over everything that its tasks wrote (docs/adr/0013).
 
     InitProducerId             fences every earlier driver, and aborts its open transaction
-    OffsetFetch                if this batch of the query is already written, the commit ends here
-    CommitSegment, each        gives the batches offsets, within the transaction; they are not visible yet
+    OffsetFetch                if this batch of the query has already been written, the commit ends here
+    CommitSegment              gives one segment's batches offsets, within the transaction; they are not visible yet
     TxnOffsetCommit            stores the progress of the query, within the transaction
     EndTxn                     makes everything visible in one step
 
@@ -128,7 +128,7 @@ def _query_of(metadata: str) -> object:
 
 
 class WriteTransaction:
-    """The steps of one transaction. Call the methods in the order of their definition."""
+    """The steps of one transaction. Call the methods in the order in which they are defined."""
 
     def __init__(self, control: RetryingJobClient, transactional_id: str) -> None:
         self._control = control
@@ -261,7 +261,7 @@ class WriteTransaction:
         if verdicts.error_code == ErrorCode.LEASE_EXPIRED:
             raise PipelineError(
                 "more than a day passed between the end of a task and its commit, so the task's lease has "
-                "expired: write less at a time"
+                "expired: split the write into smaller ones"
             )
         self._check(verdicts.error_code, "CommitSegment")
         for written, verdict in zip(segment.partitions, verdicts_of(verdicts), strict=True):

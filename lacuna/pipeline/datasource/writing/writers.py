@@ -130,7 +130,7 @@ def commit(
 
 
 def abort(options: SinkOptions, tasks: Sequence[TaskMessage]) -> None:
-    """Releases the tasks' leases, so that their segments may be deleted at once. No transaction is open then."""
+    """Releases the tasks' leases, so that their segments may be deleted immediately. No transaction is open then."""
     if not any(task.segments for task in tasks):
         return
     try:

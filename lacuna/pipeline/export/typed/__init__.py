@@ -1,1 +1,1 @@
-"""Decodes keys and values into typed columns, by a JSON Schema, an Avro schema or a Protobuf message."""
+"""Decodes keys and values into typed columns, according to a JSON Schema, an Avro schema or a Protobuf message."""

@@ -1,9 +1,9 @@
-"""Validates JSON values against a JSON Schema (draft 4 to 2020-12), and decodes them by it.
+"""Validates JSON values against a JSON Schema (draft 4 to 2020-12), and converts them to the types that it specifies.
 
 | schema | column |
 |---|---|
 | object with properties | struct of these properties (others are left out) |
-| object with additionalProperties alone | map<string, …> |
+| object with only additionalProperties | map<string, …> |
 | array with items | list |
 | integer, number, boolean, string | int64, double, bool, string |
 | string of format date-time, date | timestamp (UTC), date |

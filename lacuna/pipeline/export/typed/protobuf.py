@@ -1,4 +1,4 @@
-"""Decodes Protobuf messages by a .proto file or a FileDescriptorSet.
+"""Decodes Protobuf messages that a .proto file or a FileDescriptorSet defines.
 
 | field | column |
 |---|---|
@@ -207,7 +207,7 @@ def message_at(file: descriptor_pb2.FileDescriptorProto, data: bytes) -> tuple[s
 
 
 def _indexes(data: bytes) -> tuple[list[int], int]:
-    """Returns the indexes before a message, and the position of the message. No index stands for the first message."""
+    """Returns the indexes before a message, and the message's position. An empty list means the first message."""
     count, at = _varint(data, 0)
     if not 0 <= count <= len(data):
         raise NotOfSchemaError("the indexes of the message are not valid")

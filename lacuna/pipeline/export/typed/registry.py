@@ -63,7 +63,7 @@ def schema_id_of(data: bytes | None) -> int | None:
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Follows redirects, but sends the login only to the original scheme, host and port."""
+    """Follows redirects, but sends the credentials only to the original scheme, host and port."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
@@ -280,7 +280,7 @@ def _with_definitions(schema: Any, definitions: dict[str, Any], namespace: str) 
 
 
 def _whole_json(text: str, named: Mapping[str, str]) -> bytes:
-    """Adds the schemas that a JSON Schema refers to to its `$defs`, so that all references are internal."""
+    """Adds the schemas that a JSON Schema uses to its `$defs`, so that all references are internal."""
     if not named:
         return text.encode()
     try:

@@ -2,7 +2,7 @@
 
 | format | a value of an older or newer schema |
 |---|---|
-| Avro | is resolved by Avro's rules: fields by name and alias, defaults, promotions |
+| Avro | is resolved according to Avro's rules: fields by name and alias, defaults, promotions |
 | Protobuf | is read with the column's message of the same name; unknown fields are left out |
 | JSON Schema | is validated against its own schema; properties that it lacks are null |
 """

@@ -1,4 +1,4 @@
-"""A user's schema, and the decoding of byte strings by it.
+"""A user's schema, and the decoder for byte strings that match it.
 
 A `Node` describes what values become: their Arrow type, and a function that converts a decoded value to one that
 pyarrow accepts for that type (None if no conversion is needed). Values for which there is no Arrow type become JSON
@@ -105,7 +105,7 @@ class Decoder:
 
 @lru_cache(maxsize=128)
 def decoder_of(schema: TypedSchema) -> Decoder:
-    """Returns a cached decoder for a schema, importing only the library it needs. Raises PipelineError if invalid."""
+    """Returns a cached decoder, importing only the library it needs. Raises PipelineError for an invalid schema."""
     if schema.registry is not None:
         from lacuna.pipeline.export.typed.resolving import resolving_decoder
 
