@@ -19,8 +19,8 @@ def completion(
 ) -> None:
     """Prints the script that lets a shell complete commands and options.
 
-    For bash, put `eval "$(lacuna completion bash)"` into ~/.bashrc; for zsh, put the same line with zsh into ~/.zshrc;
-    for fish, write the output to ~/.config/fish/completions/lacuna.fish.
+    For bash, put `eval "$(lacuna completion bash)"` into ~/.bashrc; for zsh, put the same line with zsh instead of bash
+    into ~/.zshrc; for fish, write the output to ~/.config/fish/completions/lacuna.fish.
     """
     completer = get_completion_class(shell) if shell in _SHELLS else None
     if completer is None:

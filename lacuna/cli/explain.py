@@ -40,9 +40,9 @@ async def explain(
 ) -> None:
     """Shows which records of a partition a read_committed consumer receives, and why.
 
-    The output lists the offsets that are delivered, the offsets that were dropped and the transaction that dropped
-    them, and where the consumer continues after each hole. The command asks the control plane through an agent, and
-    changes nothing. If the output is not a terminal, the columns are separated by tabs.
+    The output lists the offsets that are delivered, the offsets that were dropped with their aborted transactions, and
+    where the consumer continues after each hole. The command queries the control plane through an agent, and changes
+    nothing. If the output is not a terminal, the columns are separated by tabs.
     """
     if first is not None and end is not None and first > end:
         fail(f"--from {first} is greater than --to {end}: swap them")
@@ -109,7 +109,7 @@ def _row(line: Line, explanation: Explanation) -> Sequence[str]:
 
 
 def owner(line: Line, transactional_ids: dict[int, str]) -> str:
-    """Return the transactional id that wrote a row's records, or the producer id if it is not known."""
+    """Return the transactional id, or else the producer id, of the producer that wrote a row's records."""
     row = line.row
     if row.is_merged:
         return "merged, no longer known"

@@ -136,7 +136,7 @@ class Given:
     follow: Annotated[
         bool,
         option(
-            help="Export continuously: a run begins every 20 seconds, so that readers are at most "
+            help="Export continuously: a run begins every 20 seconds, so readers are at most "
             "a minute behind. Implies --maintain for Iceberg. Ctrl-C ends the command."
         ),
     ] = False
@@ -162,7 +162,7 @@ class Given:
     sort_by: Annotated[
         str,
         option(
-            help="Columns, separated by commas, to sort the rows of a file by, in parts of up to 32 MiB. "
+            help="Columns, separated by commas, by which to sort the rows of a file, in parts of up to 32 MiB. "
             "Default: offset order.",
             panel=_FILES,
         ),

@@ -45,7 +45,7 @@ Source = Annotated[
         callback=agents_from("--source-config"),
         beside=(_SOURCE_CONFIG,),
         help="Address of any broker of the cluster to copy from, HOST:PORT. Several addresses, separated by commas, "
-        "are tried in turn. An SRV name stands for the addresses that it lists.",
+        "are tried one after another. An SRV name stands for the addresses that it lists.",
     ),
 ]
 Wanted = Annotated[
@@ -317,9 +317,8 @@ async def verify(
 ) -> None:
     """Compares copies with their source: each offset, key, value, header and timestamp, and groups' offsets.
 
-    Source and copy are read as consumers read them, the copy under both isolation levels. The command compares the
-    offsets that both have, up to the last one that the source has decided, and reports the first difference in each
-    partition.
+    The command reads the source as its consumers do, and the copy under both isolation levels. It compares the offsets
+    that both have, up to the last one that the source has decided, and reports the first difference in each partition.
     """
     from lacuna.importing.cluster import Kafka
     from lacuna.importing.topics import Selection

@@ -23,7 +23,7 @@ async def copy(
     ],
     settings: Annotated[Configuration, takes(StoreUrl, LeaderLease)],
 ) -> None:
-    """Copies a journal to another place while no control plane is running.
+    """Copies a journal to another location while no control plane is running.
 
     The records in the store stay where they are. The copy is read back and compared before any control plane can use
     it.

@@ -79,8 +79,8 @@ Bootstrap = Annotated[
         parser=ANY_TEXT,
         callback=agents_from("--command-config"),
         beside=(_COMMAND_CONFIG,),
-        help="Address of any agent, HOST or HOST:PORT. Several addresses, separated by commas, are tried in turn. "
-        "An SRV name, such as _kafka._tcp.example.com, stands for the addresses that it lists.",
+        help="Address of any agent, HOST or HOST:PORT. Several addresses, separated by commas, are tried one "
+        "after another. An SRV name, such as _kafka._tcp.example.com, stands for the addresses that it lists.",
     ),
 ]
 OptionalBootstrap = Annotated[
@@ -128,7 +128,7 @@ Control = Annotated[
         parser=ANY_TEXT,
         callback=_to_place,
         beside=_BESIDE_CONTROL,
-        help="Address of the control plane, HOST:PORT or unix:PATH; the command asks the control "
+        help="Address of the control plane, HOST:PORT or unix:PATH; the command queries the control "
         "plane instead of the agents.",
     ),
 ]
@@ -153,7 +153,7 @@ Data = Annotated[
         parser=folder,
         metavar="PATH",
         callback=_typed_first,
-        help="Data folder of a running `lacuna up`; the command asks its control plane instead of the agents.",
+        help="Data folder of a running `lacuna up`; the command queries its control plane instead of the agents.",
     ),
 ]
 Store = Annotated[
@@ -180,7 +180,7 @@ JobKeys = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedPlace:
-    """The options for the cluster to ask: its agents, or its control plane directly."""
+    """The options that name the cluster to query: its agents, or its control plane directly."""
 
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
     control: Control = None
@@ -220,8 +220,8 @@ AcceptLoss = Annotated[
     bool,
     option(
         "--accept-loss",
-        help="Use this option if a start failed because the journal is damaged or older than the records: report "
-        "what is lost, and continue without the lost data. Do not put the option into a start script.",
+        help="Use this option if a start failed because the journal is damaged or older than the records. The "
+        "command then reports what is lost, and continues without it. Do not put the option into a start script.",
     ),
 ]
 Verbose = Annotated[bool, option("--verbose", "-v", help="Log events, one line each.")]

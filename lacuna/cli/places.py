@@ -1,4 +1,4 @@
-"""Settings that apply to a whole process: addresses, places, log lines, and the number of workers.
+"""Settings that apply to a whole process: addresses, storage locations, logging, and the number of workers.
 
 Agents and control planes define their own rows. `lacuna.cli.tables` lists all rows.
 """
@@ -206,7 +206,7 @@ class Listeners(Checked):
     listen: str = setting(
         "listeners",
         "127.0.0.1:9092",
-        "Address for Kafka clients, HOST:PORT; port 0 picks a free one. Separate several by commas. With "
+        "Address for Kafka clients, HOST:PORT; port 0 picks a free one. Separate several with commas. With "
         "authentication: SASL_SSL://HOST:PORT (docs/security.md).",
         option="--listen",
         short="-l",

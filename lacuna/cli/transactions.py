@@ -169,7 +169,7 @@ async def blame_transactions(
     Each row is a partition that waits for an open transaction: the transaction's producer, the time since the
     transaction began, the last stable offset, the cut at which an export of the topic ends, the number of waiting
     offsets, the number of records that a read_committed consumer would receive if the transaction committed or aborted
-    now, and the groups that wait for it. The command asks the control plane through an agent.
+    now, and the waiting groups. The command queries the control plane through an agent.
     """
     async with open_control(place.control, place.data, place.bootstrap) as client:
         blamed = await blame(client, topic)

@@ -144,7 +144,7 @@ async def _ends_at(
     if as_of_ms // 1000 < at_ms // 1000:
         shown = show_time(as_of_ms)
         print_error(
-            f"{topic} is shown as of {shown}, because only some times that long ago are known"
+            f"{topic} is shown as of {shown}, because its history is less precise that far back"
         )
     return {each.partition_index: each.offset for each in answers}
 
