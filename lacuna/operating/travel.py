@@ -30,7 +30,7 @@ class PastPartition:
 async def travel(control: ControlClient, topic: str, at_ms: int) -> Sequence[PastPartition]:
     """Return a topic's partitions at a past time, or at the last known time before it.
 
-    Raises UserError if the topic does not exist or the time is not known, ControlPlaneUnavailable.
+    Raises UserError if the topic does not exist or the time is not known, and ControlPlaneUnavailable.
     """
     found = topic_named(await questions.current(control), topic)
     keys = [(found.topic_id, index) for index in range(found.partition_count)]
