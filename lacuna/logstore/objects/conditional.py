@@ -33,8 +33,9 @@ class VersionedObject:
 class ConditionalStore(ObjectStore, Protocol):
     """A store in which some objects change. Each call is one request if the store allows it.
 
-    Every method may raise `StoreMisconfiguredError` and `StoreUnavailableError`, the latter for example because another
-    request for the object is in progress. After it, the object may have been written, or may still be written later.
+    Every method may raise `StoreMisconfiguredError`, and `StoreUnavailableError`, for example because another request
+    for the object is in progress. After `StoreUnavailableError`, the object may have been written, or may still be
+    written later.
     """
 
     def load(self, key: str) -> VersionedObject:

@@ -372,7 +372,7 @@ class ObjectStore(Protocol):
 
 
 class RangeReader:
-    """Implements `get` and `get_up_to` by `_range`, which may return fewer bytes only at the end of the object."""
+    """Implements `get` and `get_up_to` with `_range`, which may return fewer bytes only at the end of the object."""
 
     metrics: StoreMetrics
 
@@ -429,7 +429,7 @@ def delete_each(keys: Iterable[str], delete: Callable[[str], None]) -> None:
 
 
 def copy_parts(read: RangeRead, data: Part, buffer: WritableBuffer) -> None:
-    """Copy a read's parts to their places in `buffer`, given `data`, all bytes of its range."""
+    """Copy a read's parts to their places in `buffer`, given `data`, which contains all bytes of the read's range."""
     with memoryview(data) as source, memoryview(buffer) as target:
         for position, size, start in read.parts:
             begin = position - read.position

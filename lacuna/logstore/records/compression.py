@@ -113,7 +113,7 @@ def check_level(codec: int, level: int | None) -> None:
 def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:
     """Decompress a records section.
 
-    Raises DecompressedTooLargeError if the result exceeds `max_bytes` (before using several times as much memory),
+    Raises DecompressedTooLargeError if the result exceeds `max_bytes` (before it uses several times that much memory),
     CorruptRecordsError if the codec cannot read the data, and UnsupportedCodecError for an unknown codec.
     """
     return _DECOMPRESSORS[codec_of(codec)](memoryview(data), max_bytes)

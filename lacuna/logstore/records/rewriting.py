@@ -62,7 +62,7 @@ _MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 def batch_size(
     data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """Return the size in bytes of the batch at `at`, which must have magic 2 and end by `end`."""
+    """Return the size in bytes of the batch at `at`, which must have magic 2 and end at or before `end`."""
     size: cython.longlong
     if end - at < _LOG_OVERHEAD:
         raise TruncatedBatchError(at, _HEADER_SIZE)

@@ -43,8 +43,8 @@ class LiveRange:
     """Whole batches of one extent, read from `position` of the object `key`.
 
     `data` must be writable, since it is patched in place. The offsets are the extent's. With `has_true_offsets`, the
-    batches lie within [base_offset, next_offset); otherwise, they take up exactly that range. `dropped` lists the
-    offsets of records to drop in ascending order; offsets that no record of the range has are ignored.
+    batches lie within [base_offset, next_offset); otherwise, they take up exactly that range. `dropped` lists, in
+    ascending order, the offsets of records to drop; offsets that no record of the range has are ignored.
     """
 
     key: str

@@ -72,7 +72,7 @@ class SectionWriter:
     """Writes messages as the records section of one batch of magic 2 (Produce v0 to v2, S24).
 
     Offset deltas count from 0, whatever the messages' offsets are. `base_timestamp` is the first message's timestamp,
-    and `max_timestamp` the largest (ms, -1 in magic 0).
+    and `max_timestamp` is the largest (ms, -1 in magic 0).
     """
 
     count = cython.declare(cython.longlong, visibility="readonly")
@@ -246,7 +246,7 @@ class RecordReader:
     """Checks the records of one batch, and writes them as messages of a set (Fetch v0 to v3, S24).
 
     `section` must not be compressed. The other arguments come from the batch's header; `append_time` (ms) is None if
-    the records have their own timestamps. `left` is the number of records not yet written, and `is_cut` is whether
+    the records have their own timestamps. `left` is the number of records not yet written, and `is_cut` tells whether
     `plain` stopped for lack of room. Raises InvalidRecordError if the records contradict the header.
     """
 
@@ -474,7 +474,7 @@ class RecordReader:
     @cython.nogil
     @cython.exceptval(check=False)
     def length(self, nullable: cython.bint) -> cython.longlong:
-        """Read a length and skip as many bytes. Return the length, or -1 for null."""
+        """Read a length and skip that many bytes. Return the length, or -1 for null."""
         length: cython.longlong = self.varint(32)
         if length < -1 or (length < 0 and not nullable) or length > self.end - self.position:
             self.fail()
