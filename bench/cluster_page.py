@@ -214,7 +214,7 @@ def _the_fleet() -> str:
 
 def _model() -> str:
     return (
-        f"The model of a merge assumes that a GET takes {GET_MS} ms with {READS_AT_ONCE} at once, that a PUT takes "
+        f"The model of a merge assumes that a GET takes {GET_MS} ms with {READS_AT_ONCE} in parallel, that a PUT takes "
         f"{PUT_MS} ms, and that bytes are read and written at {BYTES_A_MS / 1000:g} MB/s. Each agent runs one merge at "
         f"a time. Compaction covers all partitions once every {COMPACTION_MS // 60_000} minutes, with {TASKS} tasks of "
         "the same speed."
@@ -252,8 +252,8 @@ def _costs(fleet: Sequence[Row]) -> str:
     return (
         f"Requests cost ${number(dollars(least))} a month with {_of(least)}, and ${number(dollars(most))} with "
         f"{_of(most)} ({load_prices().source}). AutoMQ claims ${number(AUTOMQ_MONTH)} a month at 1 GiB/s; Inkless "
-        f"published ${number(12 * INKLESS_MONTH)} a year with 3 GiB/s out, which is ${number(INKLESS_MONTH)} a month. "
-        "The figures for Lacuna cover only requests, without machines, storage and traffic."
+        f"published ${number(12 * INKLESS_MONTH)} a year for 3 GiB/s of reads, which is ${number(INKLESS_MONTH)} a "
+        "month. The figures for Lacuna cover only requests, not machines, storage or traffic."
     )
 
 

@@ -41,8 +41,8 @@ class Rate:
 
     def __str__(self) -> str:
         return (
-            f"{self.slices:>5,} slices a commit, {self.watchers} watching: {self.all_us:6.2f} us a slice, of them "
-            f"{self.append_us:5.2f} to append; {1e6 / self.all_us:>7,.0f} slices/s a core, without appending "
+            f"{self.slices:>5,} slices per commit, {self.watchers} watching: {self.all_us:6.2f} us per slice, of which "
+            f"{self.append_us:5.2f} to append; {1e6 / self.all_us:>7,.0f} slices/s per core, without appending "
             f"{1e6 / (self.all_us - self.append_us):>7,.0f}"
         )
 

@@ -76,7 +76,7 @@ def fetch(pom: Path, folder: Path, *options: str) -> Path:
         return folder
     maven = shutil.which("mvn")
     if maven is None:
-        raise KafkaMissing("there is no mvn to fetch Kafka's jars with: install Maven")
+        raise KafkaMissing("Maven (mvn) is needed to fetch Kafka's jars: install it")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as fetching:
         command = [maven, "--batch-mode", "--quiet", f"--file={pom}"]

@@ -145,9 +145,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--size", choices=SIZES, default=FULL.name)
     parser.add_argument("--sections", type=_names(SECTIONS), help="comma-separated")
     parser.add_argument("--targets", type=_names(TARGETS), help="comma-separated")
-    parser.add_argument("--bootstrap", help="measure this server beside the targets")
+    parser.add_argument("--bootstrap", help="also measure this server")
     parser.add_argument(
-        "--server-pid", type=int, default=0, help="the processes whose CPU time counts as its own"
+        "--server-pid", type=int, default=0, help="the processes whose CPU time is attributed to it"
     )
     parser.add_argument("--label", default="foreign", help="its name in the tables")
     parser.add_argument(
@@ -162,7 +162,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--keep",
         action="store_true",
-        help="a full run replaces docs/performance.json, and its tables and plots those of docs/",
+        help="replace docs/performance.json with a full run, and redraw the tables and plots in docs/",
     )
     arguments = parser.parse_args()
     if arguments.keep and arguments.size != FULL.name:

@@ -201,7 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     listen, to = urlsplit(f"//{given.listen}"), urlsplit(given.to)
     if to.scheme != "http" or not to.hostname or not listen.hostname or listen.port is None:
-        parser.error("name HOST:PORT to listen at, and a service at http://HOST:PORT")
+        parser.error("specify HOST:PORT to listen on, and a service at http://HOST:PORT")
     uvloop.run(_run((listen.hostname, listen.port), (to.hostname, to.port or 80), given.seed))
     return 0
 
