@@ -52,7 +52,7 @@ class Given:
         bool,
         option(
             help=(
-                "Count the distinct keys of every partition, which reads all records a second time."
+                "Count the distinct keys of every partition. This reads all records a second time."
             )
         ),
     ] = False
