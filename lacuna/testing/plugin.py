@@ -8,7 +8,7 @@
     lacuna_topic              makes a topic that no other test uses: lacuna_topic(partitions=1, **configs) -> name
     lacuna_private_cluster    a cluster for this test alone, which it may kill, restart, and move forward in time
     lacuna_process            `lacuna up` as a process for this test alone, which it may kill with SIGKILL
-    lacuna_options            the keyword arguments of both clusters, as a dict; override it to change them
+    lacuna_options            a dict of Cluster's keyword arguments for both clusters; override it to change them
 
 Nothing is imported or started until a test requests a cluster.
 """
