@@ -44,7 +44,7 @@ class StoreAheadError(UserError):
 
 
 def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:
-    """Opens the store at a URL and checks it. With `create_bucket`, creates its bucket first. Raises ObjectStoreError."""
+    """Opens the store at a URL and checks it, after creating its bucket if asked to. Raises ObjectStoreError."""
     store = open_store(url)
     inner = store.inner if isinstance(store, EncryptedStore) else store
     make = getattr(inner, "create_bucket", None)
