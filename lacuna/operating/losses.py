@@ -63,7 +63,7 @@ class Objects:
     The journal does not know `segments` segments with `size` bytes, so their records may be lost. Of these segments,
     `unreadable` have no readable footer, and `copies` come from merges and compactions. `missing` counts, by partition,
     the records whose segments are gone from the store. The journal does not know the leases `lease_ids`; `later` is the
-    latest segment written after its end.
+    latest segment written after the journal's end.
     """
 
     segments: int = 0

@@ -180,7 +180,7 @@ class Cluster:
         self.start()
 
     def advance(self, milliseconds: int) -> None:
-        """Move the cluster's time forward, and end all that is overdue: transactions, group sessions, retention.
+        """Move the cluster's time forward, and end everything that is overdue: transactions, group sessions, retention.
 
         Agents keep their leases. On return, every agent knows what has ended.
         """

@@ -73,7 +73,7 @@ async def find(
     """Resolve points in `partitions`, or in all partitions, as of now or as of the past time `until`.
 
     `what` is the name of the option for `begin`, for errors. Raises UserError if the topic or a partition does not
-    exist, a time is not known, or no partition has reached the offset.
+    exist, the topic's state at a past time is not known, or no partition has reached the offset.
     """
     isolation = READ_COMMITTED if committed else READ_UNCOMMITTED
     async with KafkaConnection(bootstrap) as connection:

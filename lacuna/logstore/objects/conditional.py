@@ -22,7 +22,7 @@ class ConditionFailedError(KeyedError):
 class VersionedObject:
     """A whole object, with the ETag that distinguishes this version from others.
 
-    An ETag may depend only on the bytes, so writing earlier bytes again can restore an earlier ETag.
+    An ETag can depend on the bytes alone, so writing earlier bytes again can restore an earlier ETag.
     """
 
     data: bytes

@@ -2,7 +2,7 @@
 """Sorts, groups and reads many ranges of many objects at once. Cython compiles this module, or it runs as Python.
 
 The compiled form runs without the interpreter's lock. A Python loop would have to acquire the lock between any two
-system calls, and would spend most of a read's time on that if objects are around ten kilobytes.
+system calls; for objects of around ten kilobytes, that would take most of a read's time.
 """
 
 from __future__ import annotations

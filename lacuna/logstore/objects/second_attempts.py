@@ -5,7 +5,7 @@ unlikely to meet the same problem. A request that takes longer than 95% of the r
 and is made again over a different connection (adr/0069).
 
 After a front end is replaced, or a NAT forgets a connection, nothing arrives on that connection anymore. TCP takes many
-seconds to notice, and so does any time-out that allows for slow requests. A request without a response after about a
+seconds to notice, and so does any timeout that allows for slow requests. A request without a response after about a
 second is therefore *silent*, and is made again over a new connection (adr/0055).
 
 If a request is safe to make again, the only disadvantage is the cost of the second attempt.

@@ -153,8 +153,8 @@ class RangeRead(NamedTuple):
 class Reads(Sequence[RangeRead]):
     """Reads of objects, stored as columns because there may be many small ones.
 
-    Read i is of the object keys[i], spans `spans[i]` bytes, and has the parts firsts[i] to firsts[i + 1] - 1. The
-    columns `positions`, `sizes` and `starts` describe the parts, as in a `RangeRead`.
+    Read i is a read of the object keys[i] that spans `spans[i]` bytes and has the parts firsts[i] to firsts[i + 1] - 1.
+    The columns `positions`, `sizes` and `starts` describe the parts, as in a `RangeRead`.
     """
 
     __slots__ = ("firsts", "keys", "positions", "sizes", "spans", "starts")

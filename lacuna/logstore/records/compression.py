@@ -1,9 +1,9 @@
 """Compression of a batch's records section, byte-compatible with Kafka's clients.
 
-Data is written as by the Java client: gzip members; snappy in xerial blocks; LZ4 frames with independent blocks (the
-Java client cannot read linked ones); zstd frames. Like the Java client, this module can also read raw snappy, which
-some clients write; concatenated gzip members, xerial streams and zstd frames; and zstd frames that do not state the
-size of their content. Padding after a gzip member is ignored.
+Data is written as the Java client writes it: gzip members; snappy in xerial blocks; LZ4 frames with independent blocks
+(the Java client cannot read linked ones); zstd frames. Like the Java client, this module can also read raw snappy,
+which some clients write; concatenated gzip members, xerial streams and zstd frames; and zstd frames that do not state
+the size of their content. Padding after a gzip member is ignored.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
 
 
 def check_for_java(codec: int, data: Buffer) -> None:
-    """Raise CorruptRecordsError if Java clients cannot read `data`, which `decompress` has read before.
+    """Raise CorruptRecordsError if Java clients cannot read `data`, which `decompress` has already read.
 
     They cannot read LZ4 frames with linked blocks or a dictionary, which Kafka brokers reject as well.
     """

@@ -2,8 +2,8 @@
 # cython: initializedcheck=False
 """Encodes rows of columns in Arrow's layout as batches, in the form that a producer would send.
 
-Cython compiles this module, or Python interprets it; `encoding.pyi` has the types for callers. Buffers are not copied.
-Every index is compared with its buffer's length before use.
+Cython compiles this module, or Python interprets it; `encoding.pyi` declares the types for callers. Buffers are not
+copied. Every index is compared with its buffer's length before use.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 In compiled form (`python -m lacuna.logstore.records.build_kernel`), the types below are C types and indexing is not
 checked, so every position is compared with the end of its buffer before use. In interpreted form, the types are only
-hints. `kernel.pyi` has the types for callers. The constants repeat those of `layout` as C integers.
+hints. `kernel.pyi` declares the types for callers. The constants repeat those of `layout` as C integers.
 """
 
 from __future__ import annotations

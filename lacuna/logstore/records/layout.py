@@ -134,7 +134,7 @@ class RecordFaults:
     """The indexes of a batch's bad records, by fault and in ascending order. No index is listed twice.
 
     A record in `misplaced` has an offset delta that differs from its index, one in `keyless` has no key, and one in
-    `untimely` has a timestamp out of range. `timestamps` (ms) has the timestamps of `untimely`.
+    `untimely` has a timestamp out of range. `timestamps` (ms) contains the timestamps of the records in `untimely`.
     """
 
     misplaced: array[int]

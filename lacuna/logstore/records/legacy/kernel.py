@@ -2,9 +2,9 @@
 # cython: initializedcheck=False
 """Converts messages of magic 0 and 1 to records, and records to such messages.
 
-Cython compiles this module, or Python interprets it; `kernel.pyi` has the types for callers. In compiled form, the
-loops run without the interpreter lock. Errors say only that something is wrong; `by_objects`, which is tens of
-times slower, then finds out what.
+Cython compiles this module, or Python interprets it; `kernel.pyi` declares the types for callers. In compiled form, the
+loops run without the interpreter lock. Errors say only that something is wrong; `by_objects`, which is tens of times
+slower, then finds out what.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ class SectionWriter:
         self.size = 0
 
     def add(self, message_set: object, position: int, is_inner: bool = False) -> tuple:
-        """Add the messages from byte `position`. Return where it stopped, and whether that is at a wrapper.
+        """Add the messages from byte `position`. Return where the reading stopped, and whether that is at a wrapper.
 
-        At a wrapper, the caller must add the inner set, which must not have wrappers (`is_inner`), and then continue
+        At a wrapper, the caller must add the inner set, which must not contain wrappers (`is_inner`), and then continue
         after the wrapper. Otherwise, the set has ended, and a truncated last message has been dropped. Raises
         InvalidRecordError for any fault, after which the writer cannot be used.
         """
@@ -132,8 +132,8 @@ class SectionWriter:
     def reserve(self, needed: cython.Py_ssize_t) -> cython.int:
         """Make room for the records of messages that take up `needed` bytes.
 
-        Records are never larger. Not counting key and value, a message of magic 0 has 26 bytes and its record at most
-        23, because all timestamps are equal; in magic 1, these are 34 and at most 32 bytes.
+        Records are never larger. Not counting key and value, a message of magic 0 takes up 26 bytes and its record at
+        most 23, because all timestamps are equal; in magic 1, they take up 34 and at most 32 bytes.
         """
         if self.size + needed > self.capacity:
             self.capacity = max(self.size + needed, 2 * self.capacity)

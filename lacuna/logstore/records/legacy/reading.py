@@ -127,7 +127,7 @@ def read_entries(message_set: Buffer, *, verify: bool = True) -> Iterator[Entry]
     """Yield the entries of `message_set` in order, without unwrapping any, and without a truncated last entry.
 
     Raises CorruptMessageError for a size that is too small or, with `verify`, a wrong CRC-32, and InvalidRecordError
-    for a magic other than 0 and 1.
+    for a magic other than 0 or 1.
     """
     data = memoryview(message_set)
     for position, offset, end in _framed(data):
