@@ -442,7 +442,7 @@ class S3Store(RangeReader):
             return self._second_client
 
     def _settle_refusal(self, key: str, body: bytes, refusal: "_RefusedError") -> None:
-        """Return if the object was created by an earlier attempt of this client; otherwise raise an error."""
+        """Raise an error unless an earlier attempt of this client created the object."""
         try:
             if refusal.repeated and self._read(key) == body:
                 return

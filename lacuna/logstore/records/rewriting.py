@@ -495,7 +495,7 @@ def coalesce(
 ) -> list:
     """Merge batches, regardless of their producers, into as few as possible (S19). Return a list of batches as bytes.
 
-    `chunks` are buffers of one or more complete batches. Rewriter describes what is kept and where batches end. The
+    `chunks` are buffers of one or more complete batches. See Rewriter for what is kept and where batches end. The
     delete horizon bit is dropped. `codec` -1 means the first batch's codec. Raises the errors of `Rewriter.add`.
     """
     rewriter: Rewriter = Rewriter(
