@@ -130,7 +130,7 @@ class BucketMissingError(StoreMisconfiguredError):
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """An object in a listing. `size` is in bytes; `modified_ms` is in ms since 1970, by the store's clock."""
+    """An object in a listing. `size` is in bytes; `modified_ms` is in ms since 1970, according to the store."""
 
     key: str
     size: int
@@ -245,7 +245,7 @@ class StoreMetrics:
         self._clock_ahead_ms = now_ms - time.monotonic() * 1000
 
     def clock_ms(self) -> int:
-        """Return the current time by the service's clock, based on its last response, or 0 if unknown."""
+        """Return the current time according to the service, based on its last response, or 0 if unknown."""
         ahead_ms = self._clock_ahead_ms
         return 0 if ahead_ms is None else int(ahead_ms + time.monotonic() * 1000)
 
