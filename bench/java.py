@@ -129,7 +129,7 @@ def _commit(target: Target, topic: str, producers: int, seconds: float, measured
         assert client.stdin is not None
         assert client.stdout is not None
         if client.stdout.readline() != "ready\n":
-            raise BenchError("the Java producers could not begin; their errors are above")
+            raise BenchError("the Java producers could not start; their errors are above")
         with Meter(target) as meter:
             client.stdin.write("\n")
             client.stdin.flush()

@@ -132,7 +132,7 @@ def _disk(codec: str) -> Limit:
         size = _bytes_of_a_record(results, codec)
         return speed * RECORD_BYTES / size if speed and size else None
 
-    how = "a sequential write of as many bytes with one fsync, before the run"
+    how = "a sequential write of the same number of bytes with one fsync, before the run"
     return Limit(throughput.work_of(throughput.PRODUCE, codec), THROUGHPUT, "the disk", how, value)
 
 

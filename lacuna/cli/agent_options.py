@@ -87,7 +87,7 @@ class AgentOptions:
         )
 
     def arguments(self) -> list[str]:
-        """Return these options as arguments for `lacuna agent`, without --listen and --control."""
+        """Return these options as arguments for `lacuna agent`, except --listen and --control."""
         advertise = self.configuration.make(Listeners).advertise
         return [
             f"--store={self.url}",
@@ -98,7 +98,7 @@ class AgentOptions:
 
 
 def named_store(configuration: Configuration) -> str:
-    """Return the store's URL from --bucket or --store, or "" without either. Raises UserError if options conflict."""
+    """Return the store's URL from --bucket or --store, or "" if neither is given. Raises UserError if they conflict."""
     store, s3 = configuration.make(StoreUrl).store, configuration.make(Bucket)
     if store and s3.bucket:
         fail("--bucket and --store both specify where to keep the records: use only one of them")
@@ -113,7 +113,7 @@ def named_store(configuration: Configuration) -> str:
 
 
 def shared_journal(configuration: Configuration, url: str) -> SharedJournalOptions | None:
-    """Return the journal from --journal for the cluster with the store at `url`, or None without --journal."""
+    """Return the journal from --journal for the cluster whose store is at `url`, or None without --journal."""
     journal = configuration.make(JournalPlace).journal
     lease = configuration.make(LeaderLease).lease_ms / 1000
     return SharedJournalOptions(journal, url, lease) if journal else None

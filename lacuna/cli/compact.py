@@ -1,4 +1,4 @@
-"""`lacuna compact`: rewrites small and aborted extents as a few large ones."""
+"""`lacuna compact`: rewrites the bucket into a few large objects, without aborted or superseded records."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Given:
             min=0,
             max=1,
             help="Skip partitions that waste a smaller share than this (aborted, expired "
-            "or superseded bytes, and small extents); 0.3 means 30 %.",
+            "or superseded bytes, and small extents); 0.3 means 30%.",
             panel=_WHEN,
         ),
     ] = 0.0

@@ -103,7 +103,7 @@ def _summary(report: CompactionReport, prices: Prices | None) -> Iterator[str]:
 
 
 def _between(work: Work) -> str:
-    """Mention the aborted bytes that were read because they lie between others, as on S3; "" if there were none."""
+    """Return a note about aborted bytes that were read because they lie between others, or "" if there were none."""
     size = work.bytes_between
     return f" ({show_size(size)} of it aborted, between committed records)" if size else ""
 

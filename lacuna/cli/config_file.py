@@ -67,7 +67,10 @@ class Profiles:
 
 
 class Vocabulary(Protocol):
-    """The part of `lacuna.cli.tables` used here. That module imports this one, so the root context loads it."""
+    """The part of `lacuna.cli.tables` that this module uses.
+
+    `tables` imports this module, so the root context loads it.
+    """
 
     @property
     def ROWS(self) -> Mapping[str, object]: ...  # noqa: N802 - a constant of that module
@@ -205,7 +208,7 @@ def read_file(path: Path) -> ConfigFile:
 def check_variables(context: click.Context, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a warning for each variable with Lacuna's prefix that no command reads, since it may be misspelled.
 
-    Kubernetes sets such variables for services; there is no warning about these.
+    Variables that Kubernetes sets for services cause no warning.
     """
     own = {variable_of(option, context) for option in keys_of(context).values()}
     given = {

@@ -1,6 +1,7 @@
 """The settings of a command, the source of each value, and the settings objects made from them.
 
-In order of precedence: the option, `--set`, the environment variable, the config file, the default.
+The sources, in order of precedence, are the option, `--set`, the environment variable, the config file, and the
+default.
 """
 
 import json

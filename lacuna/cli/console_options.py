@@ -52,8 +52,8 @@ class ConsoleOptions:
     def listening(self) -> Iterator[tuple[socket.socket | None, str]]:
         """Listens during the block. Yields the socket and its HOST:PORT, or None and "" if there is no console.
 
-        If the address is in use or libraries are missing, raises UserError if the user chose the address; otherwise
-        there is no console.
+        If the address is in use or libraries are missing, there is no console; if the user chose the address, raises
+        UserError instead.
         """
         listener = None
         if self.address:

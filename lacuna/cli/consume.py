@@ -249,7 +249,7 @@ def _portions(given: Given, reading: "Reading") -> Iterator[list[Any]]:
                 fail(f"--group and {option_name} both define what is read: use only one of them")
         begin = "end" if given.follow and not is_typed(context, "begin") else given.begin
         if begin not in _RESETS:
-            fail(f"--from {begin}: a group begins where it has committed, or at earliest or end")
+            fail(f"--from {begin}: a group begins at its committed offsets, or at earliest or end")
         return read_as_member(reading, given.group, topics, _RESETS[begin])
     start, end = _bounds(given, is_follow=given.follow and not is_typed(context, "begin"))
 
@@ -357,7 +357,7 @@ def _check_past(until: str, *, committed: bool) -> None:
 
 
 def _print(outputs: Iterable[bytes]) -> None:
-    """Print each output at once. Raises BrokenPipeError once the reader has gone, even with nothing to print."""
+    """Print each output immediately. Raises BrokenPipeError once the reader has gone, even without output."""
     stream = sys.stdout.buffer
     readers = select.poll()
     readers.register(stream, 0)  # no events but the closed other end, which is always reported

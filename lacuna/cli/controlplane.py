@@ -190,7 +190,7 @@ async def status(
     control: OneControl = DEFAULT_CONTROL,
     as_json: Annotated[bool, option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Shows which control plane leads, in which epoch, and how far each standby is behind it."""
+    """Shows which control plane leads, in which epoch, and how far behind it each standby is."""
     if not control.address.startswith("unix:"):
         parse_address(control.address)
     answer = await ask_status(control.address, tls=made_of(control.tls))

@@ -60,7 +60,7 @@ def _throw_away() -> Cluster:
 
 
 async def _reach(bootstrap: Agents) -> None:
-    """Raises BootstrapUnavailable at once if no agent answers. librdkafka would try for half a minute."""
+    """Raises BootstrapUnavailable immediately if no agent answers. librdkafka would try for half a minute."""
     async with KafkaConnection(bootstrap):
         return
 

@@ -13,8 +13,9 @@ from lacuna.cli.command_line import Command, Group, make_command
 class Entry:
     """An entry in the list of commands.
 
-    The command is in the module of this package that is named `module` or, by default, after the command: either the
-    group `app`, or a function of the same name. With `shows`, the command has options for the format of its tables.
+    The command is the group `app` or, without one, a function named after the command. It is in the module `module` of
+    this package or, by default, in the one named after the command. With `shows`, the command has options for the
+    format of its tables.
     """
 
     help: str

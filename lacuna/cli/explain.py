@@ -109,7 +109,7 @@ def _row(line: Line, explanation: Explanation) -> Sequence[str]:
 
 
 def owner(line: Line, transactional_ids: dict[int, str]) -> str:
-    """Return the transactional id that wrote a row's records, or the producer id if it is not known."""
+    """Return the transactional id, or else the producer id, of the producer that wrote a row's records."""
     row = line.row
     if row.is_merged:
         return "merged, no longer known"

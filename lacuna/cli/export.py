@@ -101,7 +101,7 @@ class _Job:
         return is_well
 
     def follow(self) -> NoReturn:
-        """Export indefinitely. Runs begin at a fixed interval, or once the previous one has ended if that is later."""
+        """Export indefinitely. Runs begin at fixed intervals, or once the previous one has ended if that is later."""
         began = monotonic()
         self._begin()
         while True:
@@ -183,8 +183,8 @@ def _cut_sentence(cut: "CutReport") -> str:
         name = holder.transactional_id or f"producer {holder.producer_id}"
         open_ms = max(cut.at_ms - holder.start_time_ms, 0)
         text += (
-            f"; {show_count(holder.partitions, 'partition')} end before the open transaction of {name}, which began "
-            f"{open_ms / 1000:.1f} s before and times out after {holder.timeout_ms / 1000:.0f} s"
+            f"; {show_count(holder.partitions, 'partition')} end before the open transaction of {name}, which had been "
+            f"open for {open_ms / 1000:.1f} s and times out after {holder.timeout_ms / 1000:.0f} s"
         )
     return text
 

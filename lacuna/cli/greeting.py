@@ -28,7 +28,7 @@ def greeting(
     """Return the lines that describe the address, the data, the first commands to try, and how to stop.
 
     The first line, `bootstrap: HOST:PORT`, is meant for scripts. `keeps_nothing` means that the data is in memory, as
-    with --moto; `is_new`, that the folder had no journal; `console` is the web console's HOST:PORT, or "".
+    with --moto. `is_new` means that the folder had no journal. `console` is the web console's HOST:PORT, or "".
     """
     there = "" if bootstrap == DEFAULT_BOOTSTRAP.addresses else f" -b {bootstrap}"
     login = _login(options)

@@ -320,9 +320,9 @@ async def lag(group: GroupId, place: AskedPlace) -> None:
     """Shows how far a group is behind, in records and in seconds.
 
     Aborted records, holes and transaction markers are not counted, so a group that has read everything has a lag of 0.
-    Records behind an open transaction are shown as waiting, because the group cannot read them yet. The lag in seconds
-    is the time since the newest record in the first unread extent. The command queries the control plane through an
-    agent.
+    Records that an open transaction holds back are shown as waiting, because the group cannot read them yet. The lag in
+    seconds is the time since the newest record in the first unread extent. The command queries the control plane
+    through an agent.
     """
     async with open_control(place.control, place.data, place.bootstrap) as client:
         lags = await lag_of_group(client, group)
@@ -362,7 +362,7 @@ async def delete_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP)
 
 
 async def _fail_without(connection: KafkaConnection, group: str) -> NoReturn:
-    """Raises UserError for a group that does not exist, with the most similar name."""
+    """Raises UserError for a group that does not exist, and suggests the most similar name."""
     known = await questions.groups(RelayedClient(connection))
     hint = did_you_mean(group, [each.group_id for each in known])
     hint = hint or "`lacuna groups list` lists the groups"

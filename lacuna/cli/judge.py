@@ -130,7 +130,7 @@ def _read(path: Path) -> "History":
 def _observed(given: Given) -> "History":
     """Run the load, and return the history. The history is written even if the cluster cannot be judged.
 
-    If the final reading fails, anomalies found earlier still count.
+    If the final reading fails after anomalies have been found, the history is returned nevertheless.
     """
     from lacuna.judge.checker import judge as judged
     from lacuna.judge.client import Brokers

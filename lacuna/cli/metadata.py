@@ -68,7 +68,7 @@ def _publish_on(control: JobClient, store: str, keep_ms: int, pause: float) -> N
 
 
 def _keep_ms(keep: str) -> int:
-    """Parse --keep into milliseconds. Raises UserError for a time that the control plane would reject."""
+    """Parse --keep into milliseconds. Raises UserError for a duration that the control plane would reject."""
     keep_ms = int(parse_duration(keep, "--keep") * 1000)
     if keep_ms > LONGEST_PIN_MS:
         fail(

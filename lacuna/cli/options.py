@@ -180,7 +180,7 @@ JobKeys = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedPlace:
-    """The options for the cluster to ask: its agents, or its control plane directly."""
+    """The options that name the cluster to query: its agents, or its control plane directly."""
 
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
     control: Control = None
@@ -220,8 +220,8 @@ AcceptLoss = Annotated[
     bool,
     option(
         "--accept-loss",
-        help="Use this option if a start failed because the journal is damaged or older than the records: report "
-        "what is lost, and continue without the lost data. Do not put the option into a start script.",
+        help="Use this option if a start failed because the journal is damaged or older than the records. The "
+        "command then reports what is lost, and continues without it. Do not put the option into a start script.",
     ),
 ]
 Verbose = Annotated[bool, option("--verbose", "-v", help="Log events, one line each.")]

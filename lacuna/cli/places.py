@@ -1,4 +1,4 @@
-"""Settings that apply to a whole process: addresses, places, log lines, and the number of workers.
+"""Settings that apply to a whole process: addresses, storage locations, logging, and the number of workers.
 
 Agents and control planes define their own rows. `lacuna.cli.tables` lists all rows.
 """
@@ -54,7 +54,7 @@ class ControlAddress(Checked):
     control: str = setting(
         "control",
         "",
-        "Address of the control plane: HOST:PORT, several as A,B,C, a DNS name for all of them, or unix:PATH.",
+        "Address of the control plane: HOST:PORT, a list A,B,C, a DNS name for all control planes, or unix:PATH.",
         option="--control",
     )
 

@@ -78,7 +78,7 @@ async def list_offsets(
 async def topic_configs(
     connection: KafkaConnection, name: str
 ) -> Sequence[DescribeConfigsResourceResult] | None:
-    """Return a topic's configs, or None if the user may not see them; producers do not need that right."""
+    """Return a topic's configs, or None if the user has no right to see them, which producers do not need."""
     request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, name, None)])
     response = await connection.ask(*DESCRIBE_CONFIGS, request)
     (result,) = response.results

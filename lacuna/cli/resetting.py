@@ -149,7 +149,7 @@ async def _listed(bootstrap: Agents, group: str) -> ListedGroup | None:
 
 
 async def listed_groups(bootstrap: Agents) -> AsyncIterator[ListedGroup]:
-    """Yield the groups of each agent in turn. Raises UserError at the first agent that fails to list its groups."""
+    """Yield the groups of one agent after another. Raises UserError if an agent fails to list its groups."""
     for response in await ask_every_agent(bootstrap, *LIST_GROUPS, ListGroupsRequest()):
         check(response.error_code, "groups")
         for each in response.groups:

@@ -66,7 +66,7 @@ def _spare_the_collector() -> None:
     """Make the garbage collector run rarely, and skip the modules loaded so far.
 
     Modules are never garbage, and reference counting frees a request's objects. Without this, a server that read cold,
-    small extents spent 5 to 14 % of its time looking for cycles.
+    small extents spent 5 to 14% of its time looking for cycles.
     """
     gc.collect()
     gc.freeze()
@@ -129,7 +129,7 @@ def say_ready(line: str) -> None:
 
 
 def say(line: str) -> None:
-    """Prints and flushes a line, so that a parent process sees it at once."""
+    """Prints and flushes a line, so that a parent process sees it immediately."""
     click.echo(line)
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""`lacuna users`: lists, adds and removes users that authenticate with SCRAM or PLAIN (KIP-554)."""
+"""`lacuna users`: lists, adds and removes users who authenticate with SCRAM or PLAIN (KIP-554)."""
 
 from typing import Annotated
 

@@ -76,7 +76,7 @@ def summary(report: Report) -> list[str]:
         f"read {read}, {show_size(report.bytes_read)} in {report.seconds:.1f} s",
     ]
     if report.task_seconds:
-        lines.append(f"{report.task_seconds:.1f} s of tasks: {rate} per second and core")
+        lines.append(f"{report.task_seconds:.1f} s of tasks: {rate} per second per core")
     left = report.unreferenced
     unreferenced = [
         f"{count} {what}"
@@ -99,7 +99,7 @@ def summary(report: Report) -> list[str]:
         )
     if report.unsettled:
         lines.append(
-            f"in {report.unsettled} partitions, the last stable offset moved at every read, so it was not "
+            f"in {report.unsettled} partitions, the last stable offset moved on every read, so it was not "
             "compared with the ongoing transactions"
         )
     return [*lines, *report.remarks]

@@ -52,7 +52,7 @@ class Given:
         bool,
         option(
             help=(
-                "Count the distinct keys of every partition, which reads all records a second time."
+                "Count the distinct keys of every partition. This reads all records a second time."
             )
         ),
     ] = False
@@ -111,7 +111,7 @@ def verify(given: Given) -> None:
     Checks every checksum, batch, offset and outcome, finds objects that nothing refers to, and reports damage with the
     affected offsets. Changes nothing; you can run it while the cluster is in use.
 
-    Exit code: 0 no problem, 1 a problem, 2 the audit could not run, 130 Ctrl-C.
+    Exit code: 0 if there is no problem, 1 if there is one, 2 if the audit could not run, 130 after Ctrl-C.
     """
     with _failures():
         options = given.audit()

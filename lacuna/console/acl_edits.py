@@ -84,7 +84,7 @@ async def _acl_fields(_turn: Turn) -> Sequence[Field]:
             kind="select",
             choices=tuple(_OPERATIONS),
             value="Read",
-            hint="A consumer needs Read on its topics and on its group, a producer Write on its topics.",
+            hint="A consumer needs Read on its topics and on its group; a producer needs Write on its topics.",
         ),
         Field(name="resource", label="Resource", kind="select", choices=tuple(_RESOURCES)),
         Field(

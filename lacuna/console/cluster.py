@@ -22,7 +22,7 @@ _SUMMED = ("puts", "gets", "heads", "lists", "deletes", "bytes_written", "bytes_
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Return the page, or just a list of topics for a user that may not describe the cluster."""
+    """Return the page, or just a list of topics for a user who may not describe the cluster."""
     if not rights_of(request).sees_cluster:
         return RedirectResponse("/topics", 303)
     control = site.sources.control

@@ -71,7 +71,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 def kinds_of(reports: Iterable[AgentReport]) -> list[Kind]:
-    """Return all agents' clients by name and version, in descending order of connections."""
+    """Return all agents' clients by name and version, those with the most connections first."""
     kinds: dict[tuple[str, str], Kind] = {}
     for report in reports:
         for clients in report.clients:

@@ -94,7 +94,9 @@ async def _preview_reset(turn: Turn) -> Effect:
     shown = formats.name(group.group_id)
     moves = f"Moves the committed offsets of {shown}."
     if group.group_type == SHARE:
-        moves = f"Lets {shown} begin at other offsets. From there on, the group's deliveries are forgotten."
+        moves = (
+            f"Lets {shown} begin at other offsets. The group's earlier deliveries are forgotten."
+        )
     about = f"{moves} With a lower offset, the group receives records again. With a higher one, it skips records."
     return Effect(
         sentences=[about],

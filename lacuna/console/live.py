@@ -83,7 +83,7 @@ class Streams:
                 await self._ending.wait()
 
     async def changes(self, request: Request) -> Response:
-        """Send an event every two seconds, on which the page refreshes its numbers."""
+        """Every two seconds, send an event that makes the page refresh its numbers."""
         return self._stream(self._ticks(), request)
 
     async def tail(self, request: Request) -> Response:

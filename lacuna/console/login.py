@@ -1,7 +1,7 @@
 """The console's login, for clusters whose agents authenticate clients.
 
-A user and password are valid if an agent accepts them. They stay in this process, while the browser receives only a
-cookie without them. The console reads records with the user's credentials, so it shows only what the user may read.
+A user and password are valid if an agent accepts them. They stay in this process; the browser receives only a cookie,
+which contains neither. The console reads records with the user's credentials, so it shows only what the user may read.
 """
 
 import base64
@@ -118,7 +118,7 @@ def _form(site: Site, request: Request, code: int = 200, wrong: str = "") -> Res
 async def _right(site: Site, host: str, user: str, password: str) -> Credentials | None:
     """Return credentials for a mechanism that the agents accept, or None if the password is wrong.
 
-    Raises BootstrapUnavailable, and NotAuthenticated if the agents accept no mechanism with passwords.
+    Raises BootstrapUnavailable, and NotAuthenticated if the agents accept no mechanism that uses passwords.
     """
     if site.logins is None or not user or not password:
         return None

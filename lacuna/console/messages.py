@@ -156,7 +156,7 @@ class Bounds:
             return None
         offsets = text.split(".")
         if len(offsets) != len(self.states):
-            raise BadRequest(f"{name} has {len(offsets)} offsets: write {len(self.states)}")
+            raise BadRequest(f"{name} has {len(offsets)} offsets: specify {len(self.states)}")
         starts, ends = self.starts, self.high_watermarks
         return {
             each: min(max(whole({name: offset}, name, 0), starts[each]), ends[each])
@@ -354,7 +354,7 @@ async def place_of(site: Site, request: Request, bounds: Bounds, text: str) -> P
     starts, stable, ends = bounds.starts, bounds.stable, bounds.high_watermarks
     point = point_of(text, site.sources.now_ms(), UTC)
     if point is None:
-        raise BadRequest(f"{text[:40]!r} is not a place: enter {WRITTEN_PLACES}")
+        raise BadRequest(f"{text[:40]!r} is not a position: enter {WRITTEN_PLACES}")
     if point.kind is Kind.EARLIEST:
         return starts
     if point.kind is Kind.END:

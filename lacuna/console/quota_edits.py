@@ -30,7 +30,7 @@ _REMOVES: Final = "/edit/quota/remove"
 
 
 class QuotaRow(NamedTuple):
-    """A quota of a user, a client id, or both. "" is for the one not used, and "(default)" for all others."""
+    """A quota of a user, a client id, or both. "" stands for the one not used, and "(default)" for all others."""
 
     user: str
     client_id: str

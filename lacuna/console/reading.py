@@ -185,7 +185,7 @@ class Reader:
         for answer in response.topics[0].partitions:
             if answer.error_code:
                 raise BadRequest(
-                    f"the agent answers {ErrorCode(answer.error_code).name} for this time"
+                    f"the agent returned {ErrorCode(answer.error_code).name} for this time"
                 )
             offsets[answer.partition_index] = answer.offset
         return offsets

@@ -1,8 +1,8 @@
-"""The rights of the user that sends a request. The console shows only what agents would show the same user.
+"""The rights of the user who sent the request. The console shows only what agents would show the same user.
 
 The console itself has access to everything, so its pages omit what the user may not describe. It applies no rules of
-its own: as the user, it asks the agents for the permitted operations and for lists, which contain only what the user
-may see.
+its own: on the user's behalf, it asks the agents for the permitted operations, and for lists, which contain only what
+the user may see.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class NotAllowed(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """A user's permissions, as bit sets of operations like in Kafka's responses. `None` permits everything."""
+    """A user's permissions, as bit sets of operations, as in Kafka's responses. `None` permits everything."""
 
     topics: Mapping[str, int] | None
     groups: Collection[str] | None

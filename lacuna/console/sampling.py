@@ -125,7 +125,7 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A chart of the last hour: its name, newest and largest value as text, and its SVG path."""
+    """A chart of the last hour: its name, its newest and largest values as text, and its SVG path."""
 
     name: str
     newest: str
@@ -176,7 +176,7 @@ class History:
         self._moments.append(moment)
 
     async def _lag(self) -> int:
-        """Return, up to a limit, how many offsets before the last stable offsets groups have yet to read."""
+        """Return how many stable offsets groups have yet to read, counted up to a limit."""
         control = self._sources.control
         ids = [each.group_id for each in (await questions.groups(control))[: limits.GROUPS]]
         lag, left = 0, limits.OFFSETS
@@ -270,7 +270,7 @@ def _line(name: str, values: Sequence[float | None], moments: Sequence[Moment]) 
 def _path(
     values: Sequence[float | None], moments: Sequence[Moment], largest: float
 ) -> Iterator[str]:
-    """Yield SVG path commands, starting anew after each gap."""
+    """Yield SVG path commands, with a new subpath after each gap."""
     command, before, first = "M", moments[0].seconds, moments[0].seconds
     span = moments[-1].seconds - first or 1.0
     for value, moment in zip(values, moments, strict=True):

@@ -73,7 +73,7 @@ class Guard:
         if len(headers.getlist("host")) != 1 or not self._knows(host):
             return _no(
                 421,
-                "this is not a name of the console: use its address, "
+                "this host name is not one of the console's: use its address, "
                 "or start the console with --console-hosts NAME",
             )
         if len(scope["query_string"]) > QUERY_CHARACTERS:

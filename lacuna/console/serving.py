@@ -1,8 +1,8 @@
 """Serves the console in its process's event loop, without replacing signal handlers.
 
-Adds limits that uvicorn lacks: the head of a request must arrive in time, and the number of connections is limited,
-both per address and in total. A connection beyond the limit replaces the one that has been idle for longest, so
-incomplete heads and idle connections cannot block others.
+Adds limits that uvicorn lacks: the head of a request must arrive before a deadline, and the number of connections is
+limited, both per address and in total. A connection beyond the limit replaces the one that has been idle for longest,
+so incomplete heads and idle connections cannot block others.
 """
 
 import asyncio
@@ -122,7 +122,7 @@ class _Server(uvicorn.Server):
         self._ending.set()
 
     async def main_loop(self) -> None:
-        """Wait for `end`, and update the Date header once a second instead of uvicorn's ten times."""
+        """Wait for `end`, and update the Date header once a second, instead of ten times as uvicorn does."""
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 async with asyncio.timeout(1):
@@ -154,7 +154,7 @@ async def console_served(
     )
     if app.asks_for_passwords and not is_loopback(host):
         log.warning(
-            "the console at %s requires passwords and has no TLS, so anyone who sees the traffic "
+            "the console at %s requires passwords but does not use TLS, so anyone who sees the traffic "
             "can read them: put a proxy with TLS in front of it, or listen on 127.0.0.1",
             join_address(host, port),
         )

@@ -160,7 +160,7 @@ class Window:
 class Strip:
     """The offsets [first, end) as either ranges or columns.
 
-    `totals` counts offsets by kind, `sizes` is the bytes of their extents (not cut), and `extents` is the number of
+    `totals` counts offsets by kind, `sizes` gives the bytes of their entire extents, and `extents` is the number of
     extents. `level` says what each range stands for.
     """
 

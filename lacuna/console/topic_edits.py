@@ -202,7 +202,7 @@ async def _partition_fields(turn: Turn) -> Sequence[Field]:
             label="Partitions",
             kind="number",
             value=str(topic.partition_count + 1),
-            hint=f"The new number of partitions, now {topic.partition_count}. You cannot lower it later.",
+            hint=f"The new number of partitions, currently {topic.partition_count}. You cannot lower it later.",
         ),
     )
 
@@ -266,7 +266,7 @@ async def _preview_trim(turn: Turn) -> Effect:
     )
     moved = {each: at for each, at in places.items() if at > starts[each]}
     if not moved:
-        raise BadRequest("There are no records before this place. Nothing would be deleted.")
+        raise BadRequest("There are no records before this position. Nothing would be deleted.")
     dropped = formats.number(sum(at - starts[each] for each, at in moved.items()))
     return Effect(
         sentences=[

@@ -27,7 +27,7 @@ from lacuna.operating.blame import Blamed, blame_in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """An ongoing transaction, how many partitions it has, and those where readers wait for it."""
+    """An ongoing transaction, how many partitions it includes, and those where readers wait for it."""
 
     found: TransactionDescription
     seconds: float
@@ -149,12 +149,12 @@ async def _preview_abort(turn: Turn) -> Effect:
     began = formats.moment(found.start_time_ms)
     holds_back = (
         f"The transaction has been open for {formats.duration(opened.seconds)}, since {began} UTC. Partitions: "
-        f"{opened.partitions}. Offsets that it holds back: {opened.waiting}. If it aborts, consumers receive "
-        f"{opened.by_abort} records of others at once."
+        f"{opened.partitions}. Offsets that it holds back: {opened.waiting}. If it aborts, consumers immediately "
+        f"receive {opened.by_abort} records of other producers."
     )
     drops = (
         "All of its records are dropped, in all of its partitions, and the group offsets in it are not committed. Its "
-        f"producer (id {found.producer_id}, epoch {found.producer_epoch}) is fenced and receives an error at its next "
+        f"producer (id {found.producer_id}, epoch {found.producer_epoch}) is fenced and receives an error on its next "
         "request. This cannot be undone."
     )
     return Effect(

@@ -55,7 +55,7 @@ async def _add_user(turn: Turn) -> Done:
     if not user or not password:
         raise BadRequest("Enter a user and a password.")
     if password != turn.given.get("again", ""):
-        raise BadRequest("The passwords differ: enter the same password twice.")
+        raise BadRequest("The passwords differ: enter the same password in both fields.")
     for refused in await set_password(turn.ask, user, password.encode()):
         check(refused.error_code, refused.subject, refused.message)
     return Done(f"{user} can authenticate with the password.", "/access")

@@ -55,7 +55,7 @@ _PEER_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
-    """The settings of an agent's parts. Without `housekeeping`, it leaves merges and collection to others."""
+    """The settings of an agent's parts. Without `housekeeping`, the agent leaves merges and collection to others."""
 
     agent: AgentSettings = field(default_factory=AgentSettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)
@@ -64,7 +64,7 @@ class AgentParts:
     housekeeping: HousekeepingSettings | None = field(default_factory=HousekeepingSettings)
 
     def without_housekeeping(self) -> "AgentParts":
-        """Return a copy without merges and collection, for processes in which another agent does them."""
+        """Return a copy without merges or collection, for processes in which another agent does them."""
         return replace(self, housekeeping=None)
 
 

@@ -24,8 +24,8 @@ class Blamed:
     """A partition whose readers or exports are waiting for a transaction that began at `start_time_ms`.
 
     `waiting` counts the offsets at and above the last stable offset; `own` counts those of the transaction itself. Up
-    to the next open transaction, a read_committed consumer would receive `by_commit` offsets if this one committed now,
-    and `by_abort` if it aborted. `groups` are those that have read everything before the transaction.
+    to the next open transaction, a read_committed consumer would receive `by_commit` offsets if this transaction
+    committed now, and `by_abort` if it aborted. `groups` are those that have read everything before the transaction.
 
     An export of the topic ends at `cut`. It is below the last stable offset if a transaction that committed before that
     offset also wrote to another partition, where its records wait for this transaction.

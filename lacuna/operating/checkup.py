@@ -299,7 +299,7 @@ def _of_reports(seen: Seen, now_ms: int) -> Iterator[Problem]:
             yield Problem(Severity.DEGRADED, "merging", f"{name}: {merges.last_failure}", remedy)
         apart_ms = each.report.clock_ms - each.report.store_clock_ms
         if each.report.store_clock_ms and abs(apart_ms) > _CLOCK_MS:
-            what = f"the clock of {name} is {apart_ms / 1000:+.0f} s from the store's"
+            what = f"the clock of {name} differs from the store's by {apart_ms / 1000:+.0f} s"
             yield Problem(Severity.DEGRADED, "clocks", what, "synchronize it with NTP")
 
 

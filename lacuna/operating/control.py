@@ -52,7 +52,7 @@ async def connect(
 ) -> AsyncIterator[ControlClient]:
     """Connects to the control plane at a place, and waits for its first answer.
 
-    Raises UserError for a malformed address or unusable TLS files, ControlPlaneUnavailable if there is no answer.
+    Raises UserError for a malformed address or unusable TLS files, and ControlPlaneUnavailable if there is no answer.
     """
     async with client_of(place, settings) as client:
         await client.cluster.ready()

@@ -143,7 +143,7 @@ def create_topic(bootstrap: Agents, topic: str) -> str:
 
 
 def transactional(bootstrap: Agents, transactional_id: str) -> Any:
-    """Return a producer after `init_transactions`."""
+    """Return a producer for which `init_transactions` has been called."""
     producer = Producer({**bootstrap.librdkafka(), "transactional.id": transactional_id, **QUIET})
     producer.init_transactions(TIMEOUT_SECONDS)
     return producer

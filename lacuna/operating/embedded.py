@@ -228,7 +228,7 @@ class EmbeddedCluster:
         return store
 
     async def connect(self, max_partitions: int = 10_000) -> ControlClient:
-        """Return a further client of the control plane, with at most `max_partitions` views. `stop` closes it."""
+        """Return another client of the control plane, with at most `max_partitions` views. `stop` closes it."""
         client: InProcessClient | SessionClient
         if isinstance(self.running, RunningNode):
             # The control plane may lose and regain the leadership, just like a control plane in another process.

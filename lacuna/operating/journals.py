@@ -43,7 +43,7 @@ class SharedJournalOptions:
 
     @contextmanager
     def opened(self) -> Iterator[Callable[[str], SharedJournal]]:
-        """Yields a function that makes the journal, not yet opened, for the control plane at an address."""
+        """Yields a function that makes the journal for the control plane at an address, without opening it."""
         with _set_up(self.kind, self.place, self.lease) as setup:
             yield lambda address: self.kind.journal(replace(setup, address=address))
 
@@ -66,7 +66,7 @@ def journal_source(
 
 @contextmanager
 def journal_target(address: str, store_url: str) -> Iterator[Target]:
-    """Yields the place at `address` for a new journal. Raises UserError, StoreMisconfiguredError."""
+    """Yields the target at `address` for a new journal. Raises UserError, StoreMisconfiguredError."""
     kind = kind_of(address)
     with _set_up(kind, Place(address, store_url), lease=0.0) as setup:
         yield kind.target(setup)

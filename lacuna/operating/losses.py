@@ -63,7 +63,7 @@ class Objects:
     The journal does not know `segments` segments with `size` bytes, so their records may be lost. Of these segments,
     `unreadable` have no readable footer, and `copies` come from merges and compactions. `missing` counts, by partition,
     the records whose segments are gone from the store. The journal does not know the leases `lease_ids`; `later` is the
-    latest segment written after its end.
+    latest segment written after the journal's end.
     """
 
     segments: int = 0
@@ -116,8 +116,8 @@ def accept_loss(path: str, store: ObjectStore | None) -> AcceptedLoss | None:
 async def accept_shared_loss(wreck: Wreck, store: ObjectStore | None) -> AcceptedLoss:
     """Restarts a shared journal from its intact part, even if no loss is apparent.
 
-    None is apparent in a bucket restored entirely from a backup, although everything acknowledged since the backup is
-    lost. With a store, the journal is compared with it. Raises JournalError, ForeignStoreError, ObjectStoreError.
+    No loss is apparent in a bucket restored entirely from a backup, although everything acknowledged since the backup
+    is lost. With a store, the journal is compared with it. Raises JournalError, ForeignStoreError, ObjectStoreError.
     """
     salvaged = await wreck.salvage()
     loss = await asyncio.to_thread(_loss_of, salvaged, store)

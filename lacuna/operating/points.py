@@ -1,4 +1,4 @@
-"""Places in a topic's partitions, as users of commands and the console enter them."""
+"""Points in a topic's partitions, as users of commands and the console enter them."""
 
 import re
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A place in every partition.
+    """A point in every partition of a topic.
 
     `value` is an offset, a time in milliseconds since 1970, or a number of offsets before the end. TIME is the first
     record at or after that time; PAST is the partition's end at that time.

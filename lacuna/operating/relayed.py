@@ -1,4 +1,4 @@
-"""A ControlClient that asks through an agent, so that a command needs only a bootstrap address.
+"""A ControlClient that queries the control plane through an agent, so that a command needs only a bootstrap address.
 
 It sends only queries. A view shows a partition as of its first use, which suffices for a command that prints a result
 and exits.
@@ -76,7 +76,7 @@ class RelayedClient:
             self._calls.forget(command.command_id)
 
     def give_up_unsent(self, reason: str) -> None:
-        """Do nothing, because calls are sent at once."""
+        """Do nothing, because calls are sent immediately."""
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
         return self._subscriptions.partition(topic_id, partition)
@@ -93,7 +93,7 @@ class RelayedClient:
             self._fetching = asyncio.create_task(self._fetch())
 
     async def _fetch(self) -> None:
-        """Fetch the requested partitions. An error is raised to every caller waiting for one of them."""
+        """Fetch the requested partitions. An error is raised in every caller that is waiting for one of them."""
         try:
             while self._wishes:
                 some = self._wishes[:_PARTITIONS_AT_ONCE]

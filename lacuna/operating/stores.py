@@ -44,14 +44,14 @@ class StoreAheadError(UserError):
 
 
 def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:
-    """Opens the store at a URL, creates its bucket if `create_bucket`, and checks it. Raises ObjectStoreError."""
+    """Opens the store at a URL and checks it, after creating its bucket if asked to. Raises ObjectStoreError."""
     store = open_store(url)
     inner = store.inner if isinstance(store, EncryptedStore) else store
     make = getattr(inner, "create_bucket", None)
     try:
         if create_bucket:
             if make is None:
-                raise StoreMisconfiguredError(f"{url} is not a bucket: leave --create-bucket out")
+                raise StoreMisconfiguredError(f"{url} is not a bucket: omit --create-bucket")
             make()
         store.check()
     except BucketMissingError as error:

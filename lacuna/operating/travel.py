@@ -13,7 +13,7 @@ from lacuna.operating.control import topic_named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastPartition:
-    """A partition at `as_of_ms`. `end_then` is its end (exclusive) at that time, and `end_now` its present end.
+    """A partition at `as_of_ms`. `end_then` is its end (exclusive) at that time, and `end_now` is its present end.
 
     `left` records below `end_then` still exist; `new` records have become visible since.
     """
@@ -30,7 +30,7 @@ class PastPartition:
 async def travel(control: ControlClient, topic: str, at_ms: int) -> Sequence[PastPartition]:
     """Return a topic's partitions at a past time, or at the last known time before it.
 
-    Raises UserError if the topic does not exist or the time is not known, ControlPlaneUnavailable.
+    Raises UserError if the topic does not exist or its state at that time is not known, and ControlPlaneUnavailable.
     """
     found = topic_named(await questions.current(control), topic)
     keys = [(found.topic_id, index) for index in range(found.partition_count)]

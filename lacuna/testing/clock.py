@@ -9,7 +9,7 @@ from lacuna.controlplane.clock import SystemClock
 class AdjustableClock:
     """The machine's time plus the sum of all `advance` calls, as a clock for agents and the control plane.
 
-    `now_ms` may be called from any thread; the other methods only in the cluster's event loop.
+    `now_ms` may be called from any thread; the other methods may be called only from the cluster's event loop.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class AdjustableClock:
         return SystemClock().passed_ms() + self._ahead_ms
 
     async def sleep(self, duration_ms: int) -> None:
-        """Sleep until `duration_ms` have passed on this clock, in real time or by `advance` and `wake`."""
+        """Sleep until `duration_ms` have passed on this clock, in real time or because of `advance` and `wake`."""
         deadline = self.now_ms() + duration_ms
         while (remaining_ms := deadline - self.now_ms()) > 0:
             moved = self._moved

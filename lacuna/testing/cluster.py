@@ -40,7 +40,7 @@ class Cluster:
 
     Records are stored in a directory under `data` unless one of these is given: `moto`, for an S3 server that runs from
     the first start to the end of the `with` block; `store`, the URL of an object store; or `open_store`, a function
-    that opens a store at each start. The journal is also under `data`, unless `journal` is the URL of a PostgreSQL
+    that opens a store on each start. The journal is also under `data`, unless `journal` is the URL of a PostgreSQL
     database, or "bucket" with `moto` or a bucket in `store`. With `moto`, "bucket" sets moto's credentials in the
     environment if it has none.
     """
@@ -180,7 +180,7 @@ class Cluster:
         self.start()
 
     def advance(self, milliseconds: int) -> None:
-        """Move the cluster's time forward, and end all that is overdue: transactions, group sessions, retention.
+        """Move the cluster's time forward, and end everything that is overdue: transactions, group sessions, retention.
 
         Agents keep their leases. On return, every agent knows what has ended.
         """

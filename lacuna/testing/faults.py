@@ -1,4 +1,4 @@
-"""An object store with scripted or random faults, as networks and buckets have them.
+"""An object store with scripted or random faults, like those of networks and buckets.
 
     store = FaultyStore(MemoryStore())
     hold = store.hold("put")                              # the next put blocks in its thread
@@ -9,7 +9,7 @@
     store.fail(Fault("put", FaultKind.LOST_REPLY))        # written, but the caller receives an error
     store.fail(Fault("get", FaultKind.FLIPPED_BIT, "c/segments/"))
 
-A scripted fault occurs once, at the first call of its operation on a key that starts with its prefix. Faults for the
+A scripted fault occurs once, on the first call of its operation on a key that starts with its prefix. Faults for the
 same calls occur in the order in which they were scripted. `rates` adds random faults, drawn from the source passed to
 the store: the same seed and the same order of calls give the same faults.
 """
@@ -113,7 +113,7 @@ class Hold:
 class FaultyStore:
     """An `ObjectStore` that adds faults to an inner store, and otherwise behaves like it.
 
-    `rates` maps operations and kinds to the probability (0 to 1) of the fault at each call, drawn from `source`. Raises
+    `rates` maps operations and kinds to the probability (0 to 1) of the fault on each call, drawn from `source`. Raises
     ValueError for `rates` without a `source`.
     """
 
@@ -259,7 +259,7 @@ class FaultyStore:
         return None
 
     def _draw(self, limit: int) -> int:
-        """Return a random integer from 0 up to, but not including, `limit`, or the middle one without a source."""
+        """Return a random integer in [0, `limit`), or the middle one if there is no source."""
         if self._source is None or not limit:
             return limit // 2
         with self._lock:

@@ -70,7 +70,7 @@ class ProcessCluster:
         return "\n".join(self._lines)
 
     def start(self) -> None:
-        """Start the process and wait until it serves, unless it is running. Raises ProcessFailedError."""
+        """Start the process and wait until it serves clients, unless it is running. Raises ProcessFailedError."""
         if self._process is not None:
             return
         command = [sys.executable, "-m", "lacuna", "up", "--no-console", "--data", str(self.data)]

@@ -40,7 +40,7 @@ class SizeError(NoAnswerError):
     """The response has an impossible or excessive size, usually because the server speaks another protocol."""
 
     def __init__(self, size: int) -> None:
-        super().__init__(f"its response claims to have {size} bytes, which is impossible")
+        super().__init__(f"its response claims to be {size} bytes long, which is impossible")
         self.size = size
 
 
@@ -74,7 +74,7 @@ class ClientFrames:
         self.missing = _SIZE.size
 
     def request(self, form: Message[Q], version: int, request: Q, most_bytes: int) -> bytes:
-        """Return the frame of a request whose response may have at most `most_bytes` bytes.
+        """Return the frame of a request whose response may be at most `most_bytes` bytes long.
 
         Raises UnicodeEncodeError for text that cannot be encoded as UTF-8.
         """

@@ -462,7 +462,7 @@ def arguments(part: Part, each: Definition) -> Iterator[str]:
 
 
 def write(jars: Iterable[Path], folder: Path) -> None:
-    """Write formatted files for APIS to `folder`. `jars` has the jars of KAFKA and BEFORE_KAFKA_4."""
+    """Write formatted files for APIS to `folder`. `jars` contains the jars of KAFKA and BEFORE_KAFKA_4."""
     new, old = (zipfile.ZipFile(jar) for jar in jars)
     with new, old:
         for module, apis in APIS.items():

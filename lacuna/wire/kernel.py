@@ -3,7 +3,8 @@
 """Reads and writes messages according to plans.
 
 A plan, made by `lacuna.wire.layout`, describes the bytes of one struct in one version. It has a code for each field of
-a named tuple, in order. Cython compiles this module, or Python interprets it; `kernel.pyi` has the types for callers.
+a named tuple, in order. Cython compiles this module, or Python interprets it; `kernel.pyi` declares the types for
+callers.
 
 Every length is compared with the remaining bytes before memory is allocated for it. As in Kafka, an array of more than
 LONGEST_ARRAY elements is malformed, and so is a struct with more than MOST_TAGS tagged fields. In a long array, the
@@ -220,10 +221,10 @@ class Encoded:
 class Codec:
     """Reads and writes all versions of one message.
 
-    `plan_of(version)` makes the plan of a version. It is called once for each, and raises an error for an unknown
-    version. With `is_exact`, no bytes may follow the end of the message. `elements` is the number of array elements in
-    the message last read. `errors` contains the error codes other than 0 in the message last written, or is None if
-    there were none.
+    `plan_of(version)` makes the plan of a version. It is called once for each version, and raises an error for an
+    unknown version. With `is_exact`, no bytes may follow the end of the message. `elements` is the number of array
+    elements in the last message read. `errors` contains the error codes other than 0 in the last message written, or is
+    None if there were none.
     """
 
     elements = cython.declare(cython.Py_ssize_t, visibility="public")

@@ -63,8 +63,8 @@ _ARRAY_LENGTH: Final = 4
 class In:
     """The versions that contain a field: `since` to `until`, including both; None means no end.
 
-    If the field may be null, it may be so from version `null_since`, by default in all versions that contain it. A
-    field with a `tag` is a tagged field (KIP-482).
+    If the field may be null, `null_since` is the first version in which it may, by default the first that contains it.
+    A field with a `tag` is a tagged field (KIP-482).
     """
 
     since: int = 0
@@ -225,7 +225,7 @@ class Message(Generic[M]):
         self.buffers = codec.buffers
 
     def is_flexible(self, version: int) -> bool:
-        """Whether `version` has compact lengths and tagged fields (KIP-482), including those in its header."""
+        """Whether `version` uses compact lengths and tagged fields (KIP-482), including those in its header."""
         return self.first_flexible is not None and version >= self.first_flexible
 
     def _plan(self, version: int) -> kernel.Plan:

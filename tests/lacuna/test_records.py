@@ -162,7 +162,9 @@ def test_a_member_of_a_group_commits_what_it_printed(
     assert (row["committed"], row["lag"]) == (4, 0)
     for option in (("--until", "end"), ("--partition", "0"), ("--at", "-1s")):
         assert "use only one of them" in refuse("consume", topic, *group, *option)
-    assert "a group begins where" in refuse("consume", topic, *group, "--from", "3")
+    assert "a group begins at its committed offsets" in refuse(
+        "consume", topic, *group, "--from", "3"
+    )
 
 
 @pytest.mark.slow

@@ -73,7 +73,7 @@ async def find(
     """Resolve points in `partitions`, or in all partitions, as of now or as of the past time `until`.
 
     `what` is the name of the option for `begin`, for errors. Raises UserError if the topic or a partition does not
-    exist, a time is not known, or no partition has reached the offset.
+    exist, the topic's state at a past time is not known, or no partition has reached the offset.
     """
     isolation = READ_COMMITTED if committed else READ_UNCOMMITTED
     async with KafkaConnection(bootstrap) as connection:
@@ -144,7 +144,7 @@ async def _ends_at(
     if as_of_ms // 1000 < at_ms // 1000:
         shown = show_time(as_of_ms)
         print_error(
-            f"{topic} is shown as of {shown}, because only some times that long ago are known"
+            f"{topic} is shown as of {shown}, because its history is less precise that far back"
         )
     return {each.partition_index: each.offset for each in answers}
 

@@ -21,7 +21,7 @@ _STANDARD_INPUT: Final = "-"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record to write. Without a partition, the key decides. `timestamp` is in milliseconds since 1970."""
+    """A record to write. Without a partition, the key determines it. `timestamp` is in milliseconds since 1970."""
 
     key: bytes | None = None
     value: bytes | None = None

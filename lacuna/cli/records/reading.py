@@ -158,7 +158,7 @@ def _place(record: Any) -> tuple[str, int]:
 
 
 def _next_portion(consumer: Any) -> list[Any]:
-    """Return the records that have arrived or, if there are none, wait a moment for a single one.
+    """Return the records that have arrived or, if there are none, wait a moment for one record.
 
     `consume` with a timeout would hold records back until the portion is full.
     """
@@ -169,7 +169,7 @@ def _next_portion(consumer: Any) -> list[Any]:
 
 
 def _ends(portion: Sequence[Any], group: str = "") -> Iterator[tuple[tuple[str, int], int]]:
-    """Yield each partition whose end the portion reached, and that end. Raises UserError for any other error."""
+    """Yield each partition whose end the portion reached, and that end. Raises UserError if it contains an error."""
     for each in portion:
         error = each.error()
         # librdkafka looks for a coordinator even if no group is joined, so a missing right does no harm.

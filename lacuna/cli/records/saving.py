@@ -23,7 +23,7 @@ class Writer(Protocol):
 
 
 def point_of(point: Point) -> Any:
-    """Convert a point for `lacuna.read`; None for the beginning or the present end."""
+    """Convert a point to an argument of `lacuna.read`: None for the beginning or the present end."""
     match point.kind:
         case Kind.OFFSET:
             return point.value
@@ -43,7 +43,7 @@ def save(
     *,
     written: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Writes at most `most` records in one of the FORMATS. Returns how many there were.
+    """Writes at most `most` records in one of the FORMATS. Returns the number of records written.
 
     `written` receives the number of records in each batch. The file replaces an older one only when it is complete.
     Raises UserError, OSError and the reader's errors.
@@ -103,6 +103,6 @@ def _as_text(batch: pa.RecordBatch) -> pa.RecordBatch:
     except pa.ArrowInvalid as error:
         offsets = batch["offset"]
         raise UserError(
-            f"CSV holds only text, but a key or value between the offsets {offsets[0]} and {offsets[-1]} of partition "
+            f"CSV holds only text, but a key or value between offsets {offsets[0]} and {offsets[-1]} of partition "
             f"{batch['partition'][0]} is not UTF-8: use --output parquet or --output arrow"
         ) from error

@@ -173,7 +173,7 @@ class Writer:
             self.transactions += 1
 
     def abandon(self) -> int:
-        """Stops writing at once.
+        """Stops writing immediately.
 
         Aborts the open transaction, and returns the number of its records. Without a transaction, waits a moment for
         records to arrive.
@@ -227,7 +227,7 @@ class Writer:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Delay Ctrl-C until the end of the block, so that it cannot come between a commit and our note of it."""
+    """Delay Ctrl-C until the end of the block, so that every commit is counted."""
     heard: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
     try:

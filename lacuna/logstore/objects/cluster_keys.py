@@ -59,7 +59,7 @@ class KeySource(Protocol):
         """Return the current keys, which may be up to `age` seconds old."""
 
     def key(self, key_id: str) -> bytes:
-        """Return the key with this id. Raises `StoreMisconfiguredError` if no key has it."""
+        """Return the key with this id. Raises `StoreMisconfiguredError` if there is none."""
 
 
 def parse_keys(text: str, where: str) -> ClusterKeys:
@@ -185,7 +185,7 @@ class KeyFile:
 class KeyCommand:
     """The keys that a command prints.
 
-    The command runs at once, and again when an object refers to an unknown key. Raises `StoreMisconfiguredError`.
+    The command runs immediately, and again when an object refers to an unknown key. Raises `StoreMisconfiguredError`.
     """
 
     def __init__(self, command: str, clock: Callable[[], float] = monotonic) -> None:

@@ -22,7 +22,7 @@ class ConditionFailedError(KeyedError):
 class VersionedObject:
     """A whole object, with the ETag that distinguishes this version from others.
 
-    An ETag may depend only on the bytes, so writing earlier bytes again can restore an earlier ETag.
+    An ETag can depend on the bytes alone, so writing earlier bytes again can restore an earlier ETag.
     """
 
     data: bytes
@@ -33,8 +33,9 @@ class VersionedObject:
 class ConditionalStore(ObjectStore, Protocol):
     """A store in which some objects change. Each call is one request if the store allows it.
 
-    Every method may raise `StoreMisconfiguredError` and `StoreUnavailableError`, the latter for example because another
-    request for the object is in progress. After it, the object may have been written, or may still be written later.
+    Every method may raise `StoreMisconfiguredError`, and `StoreUnavailableError`, for example because another request
+    for the object is in progress. After `StoreUnavailableError`, the object may have been written, or may still be
+    written later.
     """
 
     def load(self, key: str) -> VersionedObject:

@@ -1,8 +1,8 @@
 """Creates directories that survive a crash, and explains the file system's errors.
 
 A new directory survives a crash only if its parent has been synced. The directories of a key are therefore created from
-the top down, and each one's parent is synced before anything is created in the directory. Each store does this once for
-every directory, even for an existing one, which another process may have just created without syncing.
+the top down, and each one's parent is synced before anything is created in the directory itself. Each store does this
+once for every directory, even for an existing one, since another process may have just created it without syncing.
 """
 
 import errno
@@ -21,7 +21,7 @@ _KNOWN = 1024
 
 
 class DurableDirectories:
-    """The directories that are known to survive a crash. Two threads may sync the same one, which is harmless."""
+    """The directories that are known to survive a crash. It is harmless if two threads sync the same one."""
 
     def __init__(self, file_system: FileSystem, root: str) -> None:
         self._fs = file_system

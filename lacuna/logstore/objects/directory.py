@@ -1,6 +1,6 @@
 """Objects as files below one directory: the store that `lacuna up --data DIR` uses.
 
-An object becomes visible whole and durable, or not at all:
+An object becomes visible complete and durable, or not at all:
 
     write .tmp/<name>  →  fsync it  →  link it to its key, which fails if the key is taken
                        →  fsync the key's directory  →  unlink .tmp/<name>

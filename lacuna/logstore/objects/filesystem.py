@@ -55,7 +55,7 @@ class FileSystem:
             return False
 
     def lock(self, fd: int) -> bool:
-        """Take the file's advisory lock until `close`. Return False at once if another process holds it."""
+        """Take the file's advisory lock until `close`. Return False immediately if another process holds it."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -117,7 +117,7 @@ class FileSystem:
         return _info(os.fstat(fd))
 
     def names(self, path: str) -> list[tuple[str, bool]]:
-        """Return the names in a directory, in any order, each with whether it is a directory."""
+        """Return the names in a directory, in any order, and whether each is a directory."""
         with os.scandir(path) as entries:
             return [(entry.name, entry.is_dir()) for entry in entries]
 

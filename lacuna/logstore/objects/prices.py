@@ -27,7 +27,7 @@ class Prices:
 
     @classmethod
     def load(cls, path: Path, usual: "Prices | None") -> "Prices":
-        """Return `usual`, or Amazon's prices if it is None, with the prices in the JSON file at `path` replaced.
+        """Return `usual`, or Amazon's prices if it is None, updated with the prices in the JSON file at `path`.
 
         Raises UserError if the file cannot be read, or has invalid names or values.
         """

@@ -2,7 +2,7 @@
 """Sorts, groups and reads many ranges of many objects at once. Cython compiles this module, or it runs as Python.
 
 The compiled form runs without the interpreter's lock. A Python loop would have to acquire the lock between any two
-system calls, and would spend most of a read's time on that if objects are around ten kilobytes.
+system calls; for objects of around ten kilobytes, that would take most of a read's time.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def sort_ranges(ids: object, more_ids: object, positions: object) -> object:
 
 @cython.cfunc
 def _marks(part: object, heads: object) -> object:
-    """Return a byte for each index in the runs, 1 if it is in `part`. Raises the errors of `divide_runs`."""
+    """Return a byte for each index in the runs: 1 if it is in `part`, else 0. Raises the errors of `divide_runs`."""
     index_of: cython.longlong[::1] = memoryview(part)
     i: cython.Py_ssize_t
     if not len(heads) or heads[0] != 0 or list(heads) != sorted(heads):

@@ -119,8 +119,7 @@ class S3Store(RangeReader):
 
     With `is_impatient`, requests are sent once and fail after three seconds without a response, so that the caller can
     retry. A request without a response after one second (half a second with `is_impatient`) is sent again over a new
-    connection. GETs, and PUTs that create an object, are also sent again once they take longer than 95 % of such
-    requests.
+    connection. GETs, and PUTs that create an object, are also sent again if they take longer than 95% of such requests.
     """
 
     reads_at_once = READS_AT_ONCE
@@ -443,7 +442,7 @@ class S3Store(RangeReader):
             return self._second_client
 
     def _settle_refusal(self, key: str, body: bytes, refusal: "_RefusedError") -> None:
-        """Return if the object was created by an earlier attempt of this client; otherwise raise an error."""
+        """Raise an error unless an earlier attempt of this client created the object."""
         try:
             if refusal.repeated and self._read(key) == body:
                 return

@@ -1,4 +1,4 @@
-"""Creates boto3 clients for S3, with their time-outs, retries and headers.
+"""Creates boto3 clients for S3, with their timeouts, retries and headers.
 
 boto3's additional checksums are disabled: batches, blocks and footers already contain CRC-32C, and checksumming every
 byte once more would use more CPU time than the rest of the request.

@@ -1,14 +1,14 @@
 """Makes second attempts at requests that take too long.
 
 A few requests take many times longer than most, because of a busy disk or a lost packet, and a second attempt is very
-unlikely to meet the same problem. A request that takes longer than 95 % of the requests of its kind is therefore
-*slow*, and is made again over a different connection (adr/0069).
+unlikely to meet the same problem. A request that takes longer than 95% of the requests of its kind is therefore *slow*,
+and is made again over a different connection (adr/0069).
 
 After a front end is replaced, or a NAT forgets a connection, nothing arrives on that connection anymore. TCP takes many
-seconds to notice, and so does any time-out that allows for slow requests. A request without a response after about a
+seconds to notice, and so does any timeout that allows for slow requests. A request without a response after about a
 second is therefore *silent*, and is made again over a new connection (adr/0055).
 
-A request that is safe to make twice loses nothing by this except the cost of the second one.
+If a request is safe to make again, the only disadvantage is the cost of the second attempt.
 """
 
 import threading
@@ -82,7 +82,7 @@ class SecondAttempts:
         self._allowed = _RESERVE
 
     def call(self, request: Request[T]) -> Ended[T]:
-        """Make a request, again if it is slow, and again if it is silent. Return the attempt that ended best.
+        """Make a request, once more if it is slow, and once more if it is silent. Return the attempt that ended best.
 
         A refusal decides the call only once the request is silent. Until then, another attempt may still succeed, and
         may even have caused the refusal.

@@ -130,7 +130,7 @@ class BucketMissingError(StoreMisconfiguredError):
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """An object in a listing. `size` is in bytes; `modified_ms` is in ms since 1970, by the store's clock."""
+    """An object in a listing. `size` is in bytes; `modified_ms` is in ms since 1970, according to the store."""
 
     key: str
     size: int
@@ -153,8 +153,8 @@ class RangeRead(NamedTuple):
 class Reads(Sequence[RangeRead]):
     """Reads of objects, stored as columns because there may be many small ones.
 
-    Read i is of the object keys[i], spans `spans[i]` bytes, and has the parts firsts[i] to firsts[i + 1] - 1. The
-    columns `positions`, `sizes` and `starts` describe the parts, as in a `RangeRead`.
+    Read i is a read of the object keys[i] that spans `spans[i]` bytes and has the parts firsts[i] to firsts[i + 1] - 1.
+    The columns `positions`, `sizes` and `starts` describe the parts, as in a `RangeRead`.
     """
 
     __slots__ = ("firsts", "keys", "positions", "sizes", "spans", "starts")
@@ -245,7 +245,7 @@ class StoreMetrics:
         self._clock_ahead_ms = now_ms - time.monotonic() * 1000
 
     def clock_ms(self) -> int:
-        """Return the current time by the service's clock, based on its last response, or 0 if unknown."""
+        """Return the current time according to the service, based on its last response, or 0 if unknown."""
         ahead_ms = self._clock_ahead_ms
         return 0 if ahead_ms is None else int(ahead_ms + time.monotonic() * 1000)
 
@@ -372,7 +372,7 @@ class ObjectStore(Protocol):
 
 
 class RangeReader:
-    """Implements `get` and `get_up_to` by `_range`, which may return fewer bytes only at the end of the object."""
+    """Implements `get` and `get_up_to` with `_range`, which may return fewer bytes only at the end of the object."""
 
     metrics: StoreMetrics
 
@@ -429,7 +429,7 @@ def delete_each(keys: Iterable[str], delete: Callable[[str], None]) -> None:
 
 
 def copy_parts(read: RangeRead, data: Part, buffer: WritableBuffer) -> None:
-    """Copy a read's parts to their places in `buffer`, given `data`, all bytes of its range."""
+    """Copy a read's parts to their places in `buffer`, given `data`, which contains all bytes of the read's range."""
     with memoryview(data) as source, memoryview(buffer) as target:
         for position, size, start in read.parts:
             begin = position - read.position

@@ -117,7 +117,7 @@ def with_keys(url: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def keys_option(path: str, command: str) -> str:
-    """Return the value of `encryption_keys` for a key file, for a command, or ("") for neither."""
+    """Return the value of `encryption_keys` for a key file or a command, or "" for neither."""
     return os.path.abspath(path) if path else OF_COMMAND if command else ""
 
 

@@ -193,7 +193,7 @@ class RecordBatch:
     def record_groups(
         self, most: int, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
     ) -> Iterator[list[Record]]:
-        """Yield the records in lists of at most `most`, to limit memory: a record of 7 bytes is an object of hundreds.
+        """Yield the records in lists of at most `most`, to limit memory: 7 bytes can become an object of hundreds.
 
         Raises the errors of `records` when it reaches the first invalid record.
         """
@@ -252,8 +252,8 @@ def _behind_records(section: bytes, position: int, count: int) -> int:
 def read_batches(buffer: Buffer, *, verify: bool = True) -> Iterator[RecordBatch]:
     """Yield the consecutive batches in `buffer`, which must end where a batch ends.
 
-    Raises TruncatedBatchError, after yielding all whole batches, if the last one is incomplete, and CorruptBatchError
-    if more bytes would not help. With `verify=False`, checksums are not verified.
+    Raises TruncatedBatchError, after yielding all complete batches, if the last one is incomplete, and
+    CorruptBatchError if more bytes would not help. With `verify=False`, checksums are not verified.
     """
     data = memoryview(buffer)
     position = 0

@@ -72,7 +72,9 @@ def has_compiler() -> bool:
 
 
 def extensions(sources: Mapping[str, str], folder: str) -> list[Extension]:
-    """Return the extensions to compile, given their modules and sources. All cores generate the C code, in `folder`."""
+    """Return the extensions to compile, given their modules and sources. Generates their C code in `folder`, on all
+    cores.
+    """
     from Cython.Build import cythonize
     from setuptools import Extension
 

@@ -2,8 +2,8 @@
 # cython: initializedcheck=False
 """Converts stored batches to columns: their records in the layout of Arrow's arrays.
 
-Cython compiles this module, or Python interprets it; `columns.pyi` has the types for callers. The input must be whole
-batches with true offsets and verified checksums, as returned by the walks in `kernel` and `pieces`:
+Cython compiles this module, or Python interprets it; `columns.pyi` declares the types for callers. The input must be
+complete batches with true offsets and verified checksums, as returned by the walks in `kernel` and `pieces`:
 
     builder = ColumnBuilder(headers=True)
     for data in blocks:
@@ -644,7 +644,7 @@ class ColumnBuilder:
     @cython.nogil
     @cython.exceptval(check=False)
     def add_records(self, scan: _Scan) -> cython.int:
-        """Add records of the current batch, and return why it stopped."""
+        """Add records of the current batch, and return the reason for stopping."""
         size: cython.longlong
         while scan.has_record or scan.next_wanted():
             size = self.size_of(scan)

@@ -1,9 +1,9 @@
 """Compression of a batch's records section, byte-compatible with Kafka's clients.
 
-Data is written as by the Java client: gzip members; snappy in xerial blocks; LZ4 frames with independent blocks (the
-Java client cannot read linked ones); zstd frames. Like the Java client, this module can also read raw snappy, which
-some clients write; concatenated gzip members, xerial streams and zstd frames; and zstd frames that do not state the
-size of their content. Padding after a gzip member is ignored.
+Data is written as the Java client writes it: gzip members; snappy in xerial blocks; LZ4 frames with independent blocks
+(the Java client cannot read linked ones); zstd frames. Like the Java client, this module can also read raw snappy,
+which some clients write; concatenated gzip members, xerial streams and zstd frames; and zstd frames that do not state
+the size of their content. Padding after a gzip member is ignored.
 """
 
 from __future__ import annotations
@@ -113,14 +113,14 @@ def check_level(codec: int, level: int | None) -> None:
 def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:
     """Decompress a records section.
 
-    Raises DecompressedTooLargeError if the result exceeds `max_bytes` (before using several times as much memory),
+    Raises DecompressedTooLargeError if the result exceeds `max_bytes` (before it uses several times that much memory),
     CorruptRecordsError if the codec cannot read the data, and UnsupportedCodecError for an unknown codec.
     """
     return _DECOMPRESSORS[codec_of(codec)](memoryview(data), max_bytes)
 
 
 def check_for_java(codec: int, data: Buffer) -> None:
-    """Raise CorruptRecordsError if Java clients cannot read `data`, which `decompress` has read before.
+    """Raise CorruptRecordsError if Java clients cannot read `data`, which `decompress` has already read.
 
     They cannot read LZ4 frames with linked blocks or a dictionary, which Kafka brokers reject as well.
     """

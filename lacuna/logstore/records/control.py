@@ -65,7 +65,7 @@ def read_control_record(record: Record) -> ControlRecord:
     if key is None or len(key) < _KEY.size:
         length = "null" if key is None else f"{len(key)} bytes"
         raise InvalidRecordError(
-            f"the key of the control record at offset {record.offset} is {length}; it needs at least 4"
+            f"the key of the control record at offset {record.offset} is {length}; it needs at least 4 bytes"
         )
     version, type_number = _KEY.unpack_from(key)
     if version < 0:

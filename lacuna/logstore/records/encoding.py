@@ -2,8 +2,8 @@
 # cython: initializedcheck=False
 """Encodes rows of columns in Arrow's layout as batches, in the form that a producer would send.
 
-Cython compiles this module, or Python interprets it; `encoding.pyi` has the types for callers. Buffers are not copied.
-Every index is compared with its buffer's length before use.
+Cython compiles this module, or Python interprets it; `encoding.pyi` declares the types for callers. Buffers are not
+copied. Every index is compared with its buffer's length before use.
 """
 
 from __future__ import annotations
@@ -307,8 +307,8 @@ def encode_batches(
 
     `keys` and `values` are BinaryColumns, or None if all are null. `headers` is a HeaderColumn, or None if no record
     has headers. `timestamps` is an int64 buffer in ms. `rows` is an array("q") of indexes into all of these columns
-    (for a slice of an Arrow array, add the slice's offset). Each batch has base offset 0 and no producer id. It has at
-    most `max_batch_bytes` (uncompressed), unless it is a single larger record.
+    (for a slice of an Arrow array, add the slice's offset). Each batch has base offset 0 and no producer id. Before
+    compression, it is at most `max_batch_bytes` long, unless it consists of one larger record.
 
     Raises BatchTooLargeError for a record whose compressed batch exceeds `max_message_bytes`, InvalidRecordError for a
     header without a key, IndexError for a row that does not exist, and ValueError for a column with offsets outside its
@@ -365,7 +365,7 @@ def _murmur2(
 
 
 def murmur2_partitions(keys: object, row_count: int, partition_count: int) -> object:
-    """Return the partition that the Java client would choose for each of `row_count` rows by key, as an array("i").
+    """Return the partition that the Java client would choose for each of `row_count` keys, as an array("i").
 
     The partition is (murmur2(key) & 0x7FFFFFFF) % partition_count, or -1 if the key is null, which leaves the choice to
     the caller. If `keys` is None, all are null. Raises the same errors as `encode_batches` for a bad column.

@@ -4,7 +4,7 @@
 
 In compiled form (`python -m lacuna.logstore.records.build_kernel`), the types below are C types and indexing is not
 checked, so every position is compared with the end of its buffer before use. In interpreted form, the types are only
-hints. `kernel.pyi` has the types for callers. The constants repeat those of `layout` as C integers.
+hints. `kernel.pyi` declares the types for callers. The constants repeat those of `layout` as C integers.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Cursor:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def skip_bytes(self, nullable: cython.bint) -> cython.longlong:
-        """Read a length and skip as many bytes. Return the length, or -1 for null."""
+        """Read a length and skip that many bytes. Return the length, or -1 for null."""
         length: cython.longlong = self.varint(32)
         if length < 0:
             # Kafka reads every negative length as null, but writes only -1 for it.
@@ -123,7 +123,7 @@ class _Cursor:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def skip_rest(self) -> cython.int:
-        """Skip to the end of the record; the key has been read."""
+        """Skip to the end of the record, whose key has been read."""
         self.skip_bytes(True)
         headers: cython.longlong = self.header_count()
         while headers > 0:
@@ -347,7 +347,7 @@ def read_records(section: bytes, count: cython.Py_ssize_t) -> list:
 def walk_and_patch(buffer: object, base_offset: cython.longlong, verify: bool = True) -> object:
     """Check contiguous batches as sent by producers, and set their offsets in place.
 
-    The first batch gets `base_offset`, and each of the others the offset that follows the previous batch.
+    The first batch gets `base_offset`, and each later batch gets the offset that follows the previous one.
     partition_leader_epoch becomes 0 (S6, S20). Returns layout.WalkedBatches. Raises CorruptBatchError or
     TruncatedBatchError with the position in `buffer`. With `verify=False`, checksums are not verified.
     """

@@ -68,7 +68,7 @@ class TimestampType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class WalkedBatches:
-    """Contiguous batches that have been checked, in columns with one entry for each (`positions` has one more).
+    """Contiguous batches that have been checked, in columns with one entry per batch (`positions` has one more).
 
     Batch i is bytes positions[i]:positions[i + 1] of the buffer, so the slice positions[i]:positions[j] consists of
     batches i to j - 1. Offsets are inclusive.
@@ -89,8 +89,8 @@ class WalkedPieces:
 
     Piece i consists of the batches firsts[i] to firsts[i + 1] - 1 (`firsts` has one more entry than there are pieces).
     `errors` maps the index of each bad piece to its error. A bad piece has at least one entry in the columns; only the
-    first one's position is meaningful, as the end of the previous piece. Positions are relative to the start of the
-    buffer.
+    first one's position is meaningful, because it is the end of the previous piece. Positions are relative to the start
+    of the buffer.
     """
 
     positions: array[int]
@@ -105,7 +105,7 @@ class WalkedPieces:
 class RecordTimes:
     """The largest and smallest timestamps of a batch's records.
 
-    The smallest one ignores records without a timestamp (-1), and is -1 if all are without.
+    The smallest one ignores records without a timestamp (-1), and is -1 if no record has one.
     """
 
     max_timestamp: int
@@ -134,7 +134,7 @@ class RecordFaults:
     """The indexes of a batch's bad records, by fault and in ascending order. No index is listed twice.
 
     A record in `misplaced` has an offset delta that differs from its index, one in `keyless` has no key, and one in
-    `untimely` has a timestamp out of range. `timestamps` (ms) has the timestamps of `untimely`.
+    `untimely` has a timestamp out of range. `timestamps` (ms) contains the timestamps of the records in `untimely`.
     """
 
     misplaced: array[int]

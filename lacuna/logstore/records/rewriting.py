@@ -4,7 +4,7 @@
 
 `KeyTable` finds the records to drop from topics that are compacted by key.
 
-Cython compiles this module, or Python interprets it; `rewriting.pyi` has the types for callers. Checksums are not
+Cython compiles this module, or Python interprets it; `rewriting.pyi` declares the types for callers. Checksums are not
 verified here, since the input was checked when it was read.
 """
 
@@ -62,7 +62,7 @@ _MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 def batch_size(
     data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """Return the size in bytes of the batch at `at`, which must have magic 2 and end by `end`."""
+    """Return the size in bytes of the batch at `at`, which must have magic 2 and end at or before `end`."""
     size: cython.longlong
     if end - at < _LOG_OVERHEAD:
         raise TruncatedBatchError(at, _HEADER_SIZE)
@@ -270,7 +270,7 @@ class Rewriter:
         self.done = []
 
     def add(self, batches: object, dropped: object = None) -> None:
-        """Add the records of whole batches, except those at the offsets in `dropped` (ascending).
+        """Add the records of complete batches, except those at the offsets in `dropped` (ascending).
 
         Raises CorruptBatchError, TruncatedBatchError, InvalidRecordError or DecompressedTooLargeError if the bytes are
         not valid batches, and ValueError for a control batch, which cannot be mixed with records.
@@ -495,8 +495,8 @@ def coalesce(
 ) -> list:
     """Merge batches, regardless of their producers, into as few as possible (S19). Return a list of batches as bytes.
 
-    `chunks` are buffers of one or more whole batches. Rewriter describes what is kept and where batches end. The delete
-    horizon bit is dropped. `codec` -1 means the first batch's codec. Raises the errors of `Rewriter.add`.
+    `chunks` are buffers of one or more complete batches. See Rewriter for what is kept and where batches end. The
+    delete horizon bit is dropped. `codec` -1 means the first batch's codec. Raises the errors of `Rewriter.add`.
     """
     rewriter: Rewriter = Rewriter(
         codec=codec, max_bytes=max_bytes, max_decompressed_bytes=max_decompressed_bytes

@@ -62,8 +62,8 @@ class ProduceRules:
     """What a topic and a request version require of a batch. Sizes are in bytes, timestamps in ms.
 
     `max_message_bytes` applies to the whole batch as sent (003_). Timestamps may be up to `max_before_ms` before and
-    `max_after_ms` after the time of arrival; None means no limit, as on topics with LogAppendTime. Once decompressed, a
-    batch may have at most `max_decompressed_bytes`, and each record in it at most `max_record_bytes`.
+    `max_after_ms` after the time of arrival; None means no limit, as on topics with LogAppendTime. A decompressed batch
+    may be at most `max_decompressed_bytes` long, and each record in it at most `max_record_bytes`.
     """
 
     max_message_bytes: int

@@ -70,7 +70,8 @@ class Damage:
 class AuditedPart:
     """The findings for a range of bytes. `found` is the slice that contains the range, or None if no slice does.
 
-    `batches` has the undamaged batches as (position, header). `footer` is set in the first part, if it can be read.
+    `batches` contains the undamaged batches as (position, header). `footer` is set in the first part, if it can be
+    read.
     """
 
     position: int
@@ -92,9 +93,9 @@ def audit_segment(
 ) -> Iterator[AuditedPart]:
     """Audit a segment part by part, in order. The first part consists of the segment's header and its end.
 
-    If the end cannot be read, there is only the first part, without a `footer`. With `reads_records` False, records are
-    not decompressed and parsed. `whole` is the whole object, if the caller has already read it. Raises the store's
-    errors.
+    If the end cannot be read, there is only the first part, without a `footer`. If `reads_records` is false, records
+    are neither decompressed nor parsed. `whole` is the whole object, if the caller has already read it. Raises the
+    store's errors.
     """
     source = _Source(store, key, object_size, read_bytes, whole)
     footer, damages = _read_end(source, key, object_size)
@@ -306,7 +307,7 @@ class _SliceChecker:
         part.damages.extend(damages)
 
     def _index_damages(self, position: int, block: memoryview, batches: _Batches) -> list[Damage]:
-        """Return a damage for each way in which the batches of an intact block contradict the footer."""
+        """Return a Damage for each way in which the batches of an intact block contradict the footer."""
         found, index = self._found, self._block
         first_offset = found.block_offsets[index]
         reasons = []

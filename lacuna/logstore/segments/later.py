@@ -64,7 +64,7 @@ class JournalEnd:
 def find_later(store: ObjectStore, cluster_id: str, end: JournalEnd) -> LaterSegment | None:
     """Return the newest segment that proves the journal to be longer than `end`, or None. Raises the store's errors.
 
-    This takes two listings of at most one page and a few reads for each lease.
+    This takes, for each lease, two listings of at most one page and a few reads.
     """
     ahead = range(end.next_lease_id, min(end.next_lease_id + _LEASES_AHEAD, HOT))
     leases = {**end.last_sequences, **dict.fromkeys(ahead, 0)}

@@ -58,7 +58,7 @@ class CorruptSegmentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SegmentIdentity:
-    """What identifies a segment as a whole. It is stored in the header and in the footer."""
+    """The identity of a segment, which is stored in its header and in its footer."""
 
     cluster_id: str
     segment_id: SegmentId

@@ -4,7 +4,7 @@ The journal names its cluster as well. Control planes and agents compare the two
 journal is never used with a different cluster's bucket.
 
 The marker is never encrypted. If the other objects are encrypted, an object for each key says so, so that a process
-without the right keys learns this at once, instead of reading bytes that look damaged.
+without the right keys learns this immediately, instead of reading bytes that look damaged.
 """
 
 import json
@@ -144,7 +144,7 @@ def decode_marker(text: bytes) -> ClusterMarker:
     if marker.version != MARKER_VERSION:
         raise ForeignStoreError(
             f"the bucket prefix was written with key layout {marker.version}, but this program "
-            f"knows {MARKER_VERSION}: use the version of lacuna that wrote it"
+            f"supports {MARKER_VERSION}: use the version of lacuna that wrote it"
         )
     return marker
 

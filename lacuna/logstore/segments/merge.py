@@ -5,7 +5,7 @@ time, however large the partition is. The caller omits ranges that are to be dro
 single records to drop in `LiveRange.dropped`; their offsets become holes. All other records are kept (S14, S19).
 
 A batch of at least `pass_through_size` bytes that needs no change keeps its bytes, except for base_offset (S20).
-Smaller batches are coalesced with their neighbors, and lose the producer id and the transactional bit, which are not
+Smaller batches are coalesced with their neighbours, and lose the producer id and the transactional bit, which are not
 needed below the last stable offset. A partition's runs, in order, make up one slice of a segment with true offsets:
 
     runs = list(merge_ranges(ranges, end_offset))
@@ -40,11 +40,11 @@ PASS_THROUGH_SIZE = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LiveRange:
-    """Whole batches of one extent, read from `position` of the object `key`.
+    """Complete batches of one extent, read from `position` of the object `key`.
 
     `data` must be writable, since it is patched in place. The offsets are the extent's. With `has_true_offsets`, the
-    batches lie within [base_offset, next_offset); otherwise, they take up exactly that range. `dropped` lists the
-    offsets of records to drop in ascending order; offsets that no record of the range has are ignored.
+    batches lie within [base_offset, next_offset); otherwise, they take up exactly that range. `dropped` lists, in
+    ascending order, the offsets of records to drop; offsets that no record of the range has are ignored.
     """
 
     key: str
@@ -78,7 +78,7 @@ class MergeOptions:
     """How batches are written. Sizes are in bytes.
 
     `batch_size` limits the uncompressed size of a written batch, unless it consists of one larger record. A block holds
-    as many whole batches as fit into MAX_BLOCK_SIZE, but at least one. All merged batches get `codec`, except for a
+    as many complete batches as fit into MAX_BLOCK_SIZE, but at least one. All merged batches get `codec`, except for a
     single record that is too large for readers to decompress. If `codec` is None, each batch keeps its codec, and a
     coalesced batch gets that of its first record. `compression_level` is specific to the codec.
 

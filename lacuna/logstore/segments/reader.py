@@ -94,7 +94,7 @@ def _open(store: ObjectStore, key: str, size: int) -> SegmentFooter:
 
 
 def parse_end(key: str, object_size: int, end: bytes | bytearray | memoryview) -> SegmentFooter:
-    """Parse the footer, given an object's last bytes from the beginning of the footer.
+    """Parse the footer, given an object's bytes from the beginning of the footer to the end of the object.
 
     Raises `CorruptSegmentError`, including for a segment that is stored under the wrong key.
     """

@@ -160,8 +160,8 @@ class _SliceBuilder:
         )
 
     def _place(self, base_offset: int) -> int:
-        """Return where the next batch begins: at `base_offset` if the segment has true offsets, otherwise at a count
-        from 0.
+        """Return where the next batch begins: at `base_offset` if the segment has true offsets, otherwise where the
+        previous one ends.
         """
         if not self._has_true_offsets:
             return self._next_offset

@@ -176,7 +176,7 @@ def test_records_are_trimmed(browser: Browser) -> None:
     assert "Nothing would be deleted" in refusal(
         browser, "/edit/topics/orders/trim", before="earliest"
     )
-    assert "is not a place" in refusal(browser, "/edit/topics/orders/trim", before="noon")
+    assert "is not a position" in refusal(browser, "/edit/topics/orders/trim", before="noon")
     assert "0 to 1, not 7" in refusal(
         browser, "/edit/topics/orders/trim", before="end", partition="7"
     )

@@ -221,7 +221,7 @@ def test_a_marker_of_somebody_else_is_refused(text: bytes) -> None:
 def test_a_newer_layout_is_refused() -> None:
     store = MemoryStore()
     store.put("cluster.json", [ClusterMarker("ours", 2).encode()])
-    with pytest.raises(ForeignStoreError, match="key layout 2, but this program knows 1"):
+    with pytest.raises(ForeignStoreError, match="key layout 2, but this program supports 1"):
         claim_store(store, "ours")
 
 

@@ -1,8 +1,8 @@
 """Converts records one by one as Python objects, which is slower than the kernel but gives exact errors.
 
 `conversion` calls these functions for input that the kernel has rejected. They raise the error, or return what the
-kernel would have returned. A record takes a few hundred bytes of memory, and at most MAX_WRAPPER_RECORDS of a batch are
-in memory at once.
+kernel would have returned. A record takes a few hundred bytes of memory, and at most MAX_WRAPPER_RECORDS records of a
+batch are in memory at the same time.
 """
 
 from __future__ import annotations

@@ -27,12 +27,12 @@ def legacy_codec(number: int) -> Codec:
 
 
 def codec_for(codec: Codec) -> Codec:
-    """Return a batch's codec for its wrapper, but gzip, which all clients support, instead of zstd."""
+    """Return the codec for a batch's wrapper: the batch's own, or gzip, which all clients support, in place of zstd."""
     return Codec.GZIP if codec is Codec.ZSTD else codec
 
 
 def compress_set(codec: Codec, inner: Buffer, magic: int) -> bytes:
-    """Compress `inner`, a whole message set, as the value of a wrapper of `magic`."""
+    """Compress `inner`, a complete message set, as the value of a wrapper of `magic`."""
     compressed = compress(legacy_codec(codec), inner)
     if codec is Codec.LZ4 and magic == MAGIC_0:
         return with_old_checksum(compressed)

@@ -26,8 +26,8 @@ def to_batch(message_set: Buffer, *, max_bytes: int) -> bytes:
 
     Offsets start at 0, whatever they are in the set. The timestamp type is CreateTime, and messages of magic 0 get
     NO_TIMESTAMP. There is no producer id. The codec is that of the first wrapper. As in Kafka, a truncated last message
-    is dropped; EmptyMessageSetError is raised if no whole message is left. `max_bytes` limits the decompressed size of
-    all wrappers together. Raises the RecordsErrors listed in `validation`.
+    is dropped; EmptyMessageSetError is raised if no complete message is left. `max_bytes` limits the decompressed size
+    of all wrappers together. Raises the RecordsErrors listed in `validation`.
     """
     with suppress(RecordsError):  # the kernel knows only that something is wrong
         return _to_batch(message_set, max_bytes)
@@ -42,7 +42,7 @@ def from_batches(
     first_offset: int,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> bytes:
-    """Convert `batches` (buffers of whole batches of magic 2) to a message set of `magic`.
+    """Convert `batches` (buffers of complete batches of magic 2) to a message set of `magic`.
 
     Offsets and holes are kept; timestamps are kept only in magic 1. Headers, producers and control batches are dropped.
     A compressed batch becomes one wrapper with the same codec, or several if it has more than MAX_WRAPPER_RECORDS
@@ -50,9 +50,9 @@ def from_batches(
     zstd becomes gzip, which every client can read and which compresses about as well. Kafka returns
     UNSUPPORTED_COMPRESSION_TYPE for zstd, an error that clients of these versions do not know.
 
-    The result consists of whole messages and has at most `max_bytes`, but always includes the first message. `batches`
-    is not read further than needed. `max_decompressed_bytes` limits each batch. Raises the errors of `read_batches` and
-    `RecordBatch.records`, and ValueError for any other magic.
+    The result consists of complete messages and is at most `max_bytes` long, but always includes the first message.
+    `batches` is not read further than needed. `max_decompressed_bytes` limits each batch. Raises the errors of
+    `read_batches` and `RecordBatch.records`, and ValueError for any other magic.
     """
     if magic not in (MAGIC_0, MAGIC_1):
         raise ValueError(f"a message set has magic 0 or 1, not {magic}")

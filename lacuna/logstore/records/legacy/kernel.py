@@ -2,9 +2,9 @@
 # cython: initializedcheck=False
 """Converts messages of magic 0 and 1 to records, and records to such messages.
 
-Cython compiles this module, or Python interprets it; `kernel.pyi` has the types for callers. In compiled form, the
-loops run without the interpreter lock. Errors say only that something is wrong; `by_objects`, which is tens of
-times slower, then finds out what.
+Cython compiles this module, or Python interprets it; `kernel.pyi` declares the types for callers. In compiled form, the
+loops run without the interpreter lock. Errors say only that something is wrong; `by_objects`, which is tens of times
+slower, then finds out what.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SectionWriter:
     """Writes messages as the records section of one batch of magic 2 (Produce v0 to v2, S24).
 
     Offset deltas count from 0, whatever the messages' offsets are. `base_timestamp` is the first message's timestamp,
-    and `max_timestamp` the largest (ms, -1 in magic 0).
+    and `max_timestamp` is the largest (ms, -1 in magic 0).
     """
 
     count = cython.declare(cython.longlong, visibility="readonly")
@@ -96,9 +96,9 @@ class SectionWriter:
         self.size = 0
 
     def add(self, message_set: object, position: int, is_inner: bool = False) -> tuple:
-        """Add the messages from byte `position`. Return where it stopped, and whether that is at a wrapper.
+        """Add the messages from byte `position`. Return where the reading stopped, and whether that is at a wrapper.
 
-        At a wrapper, the caller must add the inner set, which must not have wrappers (`is_inner`), and then continue
+        At a wrapper, the caller must add the inner set, which must not contain wrappers (`is_inner`), and then continue
         after the wrapper. Otherwise, the set has ended, and a truncated last message has been dropped. Raises
         InvalidRecordError for any fault, after which the writer cannot be used.
         """
@@ -132,8 +132,8 @@ class SectionWriter:
     def reserve(self, needed: cython.Py_ssize_t) -> cython.int:
         """Make room for the records of messages that take up `needed` bytes.
 
-        Records are never larger. Not counting key and value, a message of magic 0 has 26 bytes and its record at most
-        23, because all timestamps are equal; in magic 1, these are 34 and at most 32 bytes.
+        Records are never larger. Not counting key and value, a message of magic 0 takes up 26 bytes and its record at
+        most 23, because all timestamps are equal; in magic 1, they take up 34 and at most 32 bytes.
         """
         if self.size + needed > self.capacity:
             self.capacity = max(self.size + needed, 2 * self.capacity)
@@ -246,7 +246,7 @@ class RecordReader:
     """Checks the records of one batch, and writes them as messages of a set (Fetch v0 to v3, S24).
 
     `section` must not be compressed. The other arguments come from the batch's header; `append_time` (ms) is None if
-    the records have their own timestamps. `left` is the number of records not yet written, and `is_cut` is whether
+    the records have their own timestamps. `left` is the number of records not yet written, and `is_cut` tells whether
     `plain` stopped for lack of room. Raises InvalidRecordError if the records contradict the header.
     """
 
@@ -474,7 +474,7 @@ class RecordReader:
     @cython.nogil
     @cython.exceptval(check=False)
     def length(self, nullable: cython.bint) -> cython.longlong:
-        """Read a length and skip as many bytes. Return the length, or -1 for null."""
+        """Read a length and skip that many bytes. Return the length, or -1 for null."""
         length: cython.longlong = self.varint(32)
         if length < -1 or (length < 0 and not nullable) or length > self.end - self.position:
             self.fail()

@@ -3,7 +3,7 @@
 A set is a sequence of entries: offset int64, size int32, and a message of `size` bytes. A message is crc uint32 (CRC-32
 of the rest), magic int8, attributes int8, timestamp int64 (magic 1 only), key and value, each with an int32 length that
 is -1 for null. In the attributes, bits 0 to 2 are the codec, and bit 3 is the timestamp type (magic 1). A message with
-a codec is a wrapper: its value is a whole message set, compressed.
+a codec is a wrapper: its value is a compressed message set.
 """
 
 from __future__ import annotations

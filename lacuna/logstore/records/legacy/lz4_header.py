@@ -1,8 +1,8 @@
-"""The header checksum of LZ4 frames in message sets of magic 0, which is wrong by convention.
+"""The header checksum, wrong by convention, of LZ4 frames in message sets of magic 0.
 
 Kafka's first LZ4 codec included the frame's magic number in the checksum of the frame descriptor (KAFKA-3160). Magic 0
-has kept this: readers expect the wrong checksum or ignore it, and writers must write it. Magic 1 and above use the
-right checksum.
+has kept this checksum: readers expect the wrong value or ignore it, and writers must write it. Magic 1 and above use
+the correct one.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def read_entries(message_set: Buffer, *, verify: bool = True) -> Iterator[Entry]
     """Yield the entries of `message_set` in order, without unwrapping any, and without a truncated last entry.
 
     Raises CorruptMessageError for a size that is too small or, with `verify`, a wrong CRC-32, and InvalidRecordError
-    for a magic other than 0 and 1.
+    for a magic other than 0 or 1.
     """
     data = memoryview(message_set)
     for position, offset, end in _framed(data):
@@ -149,8 +149,8 @@ def read_messages(message_set: Buffer, *, max_bytes: int, verify: bool = True) -
 
     All wrappers together may decompress to at most `max_bytes`, and only one is in memory at a time. Raises the errors
     of `read_entries`; DecompressedTooLargeError beyond `max_bytes`; CorruptRecordsError if a codec cannot read a
-    wrapper; InvalidRecordError for a wrapper without a value or a whole message, inside another wrapper, or with
-    messages of a different magic; UnsupportedCodecError.
+    wrapper; InvalidRecordError for a wrapper that has no value or no complete message, is inside another wrapper, or
+    has messages of a different magic; UnsupportedCodecError.
     """
     left = max_bytes
     for entry in read_entries(message_set, verify=verify):
@@ -165,8 +165,8 @@ def read_messages(message_set: Buffer, *, max_bytes: int, verify: bool = True) -
 def unwrap(wrapper: Entry, left: int, max_bytes: int) -> bytes:
     """Return the inner message set of `wrapper`, with its offsets unchanged.
 
-    It may have at most `left` bytes, which is what remains of `max_bytes`, the limit in the error message. Raises the
-    errors of `read_messages`.
+    It may be at most `left` bytes long, which is what remains of `max_bytes`, the limit in the error message. Raises
+    the errors of `read_messages`.
     """
     _, value = wrapper.key_and_value()
     if value is None:
@@ -192,7 +192,7 @@ def inner_entries(wrapper: Entry, inner: bytes, *, verify: bool = True) -> Itera
         yield entry
     if entry is None:
         raise InvalidRecordError(
-            f"the wrapper at byte {wrapper.position} of its set holds no whole message"
+            f"the wrapper at byte {wrapper.position} of its set holds no complete message"
         )
 
 
@@ -233,7 +233,7 @@ def _message(entry: Entry, offset: int, append_time: int | None) -> Message:
 
 
 def _last_offset(message_set: bytes) -> int:
-    """Return the offset of the last whole entry, or 0 if there is none, without reading the messages."""
+    """Return the offset of the last complete entry, or 0 if there is none, without reading the messages."""
     last = 0
     for _, offset, _ in _framed(memoryview(message_set)):
         last = offset

@@ -1,21 +1,21 @@
 """Checks whether a produced message set may enter the log (S23), without changing it.
 
-The errors are those of Kafka 3.9 for Produce v0 to v2:
+The errors for Produce v0 to v2 are those of Kafka 3.9, apart from the differences below:
 
 | what is wrong | error |
 |---|---|
 | a size below the smallest message's; a wrong CRC-32, including one inside a wrapper | CORRUPT_MESSAGE |
 | wrappers that decompress beyond the limit | MESSAGE_TOO_LARGE |
 | a codec that message sets cannot have | UNSUPPORTED_COMPRESSION_TYPE |
-| no whole message; any other magic, or two magics in one set; a key and value that do not fill the message; a
+| no complete message; any other magic, or two magics in one set; a key and value that do not fill the message; a
   wrapper that is in another wrapper, has no value or is unreadable | INVALID_RECORD |
 | LogAppendTime set by the producer | INVALID_TIMESTAMP |
 
 The topic's own requirements (max.message.bytes, keys, timestamps) are checked once the set has become a batch.
 
 Kafka 3.9 differs as follows. It returns INVALID_RECORD for a set with several wrappers, or with messages next to a
-wrapper; Lacuna accepts these, as brokers up to 0.10 did. For a set without a whole message, it returns NONE and offset
--1, and stores nothing. It returns INVALID_RECORD for zstd, and UNKNOWN_SERVER_ERROR for an unreadable wrapper.
+wrapper; Lacuna accepts these, as brokers up to 0.10 did. For a set without a complete message, it returns NONE and
+offset -1, and stores nothing. It returns INVALID_RECORD for zstd, and UNKNOWN_SERVER_ERROR for an unreadable wrapper.
 """
 
 from __future__ import annotations

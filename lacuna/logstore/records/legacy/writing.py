@@ -39,8 +39,8 @@ def write_message_set(
 
     The wrapper has the last message's offset and the largest timestamp. Inner offsets are absolute in magic 0, and
     relative to the first message's in magic 1. With LogAppendTime, the wrapper and all messages have the timestamp
-    `append_time`. Without messages, the set is empty. Raises ValueError for any other magic, for offsets that do not
-    increase, and for LogAppendTime in magic 0; UnsupportedCodecError for zstd.
+    `append_time`. Without messages, the set is empty. Raises UnsupportedCodecError for zstd, and ValueError for any
+    other magic, for offsets that do not increase, and for LogAppendTime in magic 0.
     """
     _check(messages, magic, timestamp_type)
     legacy_codec(codec)

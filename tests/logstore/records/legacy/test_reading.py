@@ -152,7 +152,7 @@ def test_cut_inside_a_wrapper() -> None:
     for cut in range(len(inner)):
         message_set = naive.wrapper(1, 8, inner[:cut])
         if cut < len(inner) // 2:
-            with pytest.raises(InvalidRecordError, match="no whole message"):
+            with pytest.raises(InvalidRecordError, match="no complete message"):
                 _deep(message_set)
         else:
             assert [r.key for r in _deep(message_set)] == [b"k"]
