@@ -174,7 +174,8 @@ def test_an_object_under_another_name_is_damaged() -> None:
         store.put(key, [key.encode()])
     restored(store, "two", bytes(store.inner.get_all("one")))
     with pytest.raises(
-        DamagedObjectError, match="'two' is damaged at position 0: its bytes differ from those written"
+        DamagedObjectError,
+        match="'two' is damaged at position 0: its bytes differ from those written",
     ):
         store.get("two", 0, 3)
 

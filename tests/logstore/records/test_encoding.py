@@ -156,7 +156,9 @@ def incompressible(size: int) -> bytes:
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4, Codec.SNAPPY])
 def test_one_record_larger_than_the_limit_is_named(encoding: ModuleType, codec: Codec) -> None:
     found: list[Row] = [(0, b"k", b"v", ()), (0, b"k", incompressible(40_000), ())]
-    with pytest.raises(BatchTooLargeError, match=r"the batch with only the record of row 1 is 4\d{4} bytes") as e:
+    with pytest.raises(
+        BatchTooLargeError, match=r"the batch with only the record of row 1 is 4\d{4} bytes"
+    ) as e:
         encode(encoding, found, None, codec, max_message_bytes=30_000)
     assert (e.value.size > 40_000, e.value.limit) == (True, 30_000)
     assert len(encode(encoding, found, None, codec, max_batch_bytes=1000)) == 2
