@@ -617,7 +617,7 @@ def test_words_that_only_one_end_has() -> None:
     assert parse_from("earliest", NOW_MS) == Point(Kind.EARLIEST)
     assert parse_until("never", NOW_MS) == Point(Kind.NEVER)
     for parse, text in ((parse_from, "never"), (parse_until, "earliest")):
-        with pytest.raises(UserError, match="use |choose "):
+        with pytest.raises(UserError, match=r"use |choose "):
             parse(text, NOW_MS)
 
 
