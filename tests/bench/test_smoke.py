@@ -172,15 +172,15 @@ def test_the_version_stands_in_the_pom() -> None:
     assert kafka.version().startswith("4.1.")
 
 
-@pytest.mark.parametrize("missing", ["java", "mvn"])
+@pytest.mark.parametrize(("missing", "named"), [("java", "Java"), ("mvn", "Maven")])
 def test_what_is_missing_is_named(
-    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    missing: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka, "JARS", tmp_path)
     monkeypatch.setattr(
         "shutil.which", lambda name: None if name == missing else f"/usr/bin/{name}"
     )
-    with pytest.raises(kafka.KafkaMissing, match=rf"there is no {missing}.*install"):
+    with pytest.raises(kafka.KafkaMissing, match=rf"{named}.* is not installed"):
         kafka.jars()
 
 

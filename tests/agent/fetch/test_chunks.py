@@ -310,7 +310,7 @@ async def test_a_request_is_tried_once_more_if_a_connection_turns_out_to_be_clos
         ([hang_up], "closed the connection"),
         ([sound, hang_up, hang_up], "closed the connection"),
         ([sound, half], "closed the connection"),
-        ([sound, too_long], "claims to have 1073741824 bytes"),
+        ([sound, too_long], "claims to be 1073741824 bytes long"),
     ],
 )
 async def test_who_breaks_off_is_not_asked_again_and_again(

@@ -199,9 +199,7 @@ class Run:
     def legacy(self) -> Answer:
         """Read message sets that others wrote, and the client's own."""
         if self._legacy is None:
-            raise UnsupportedError(
-                "this client does not use message sets with this version of Kafka"
-            )
+            raise UnsupportedError("this version does not use message sets, or not with this Kafka")
         old = self._legacy()
         mixed, _ = self.read("mixed", [0], old)
         records: Records = {"mixed/0": mixed.get("mixed/0", [])}

@@ -204,7 +204,7 @@ class Client:
         config["compression_type"] = None if codec == "none" else codec
         if transactional_id is not None:
             if "transactional_id" not in known:
-                raise UnsupportedError("kafka-python has supported transactions since 2.1")
+                raise UnsupportedError("kafka-python has transactions since 2.1")
             config["transactional_id"] = transactional_id
         elif "enable_idempotence" in known and "api_version" not in config:
             config["enable_idempotence"] = True

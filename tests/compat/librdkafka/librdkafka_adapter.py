@@ -166,7 +166,7 @@ class Client:
             return Producer(self._handle(config, is_consumer=False))
         if transactional_id is not None:
             if not self._library.has("init_transactions"):
-                raise UnsupportedError("librdkafka has supported transactions since 1.4")
+                raise UnsupportedError("librdkafka has transactions since 1.4")
             config |= {"transactional.id": transactional_id, "transaction.timeout.ms": "60000"}
             config["message.timeout.ms"] = str(_MS)
         return self._producer(config, transactional_id is not None)

@@ -172,7 +172,7 @@ func end(producer sarama.SyncProducer, commit bool) error {
 // legacy speaks to the cluster as a client of long ago: message sets, and no transactions seen.
 func legacy(ctx context.Context, env *harness.Env, result *harness.Result) error {
 	if *legacySpeaks == "" {
-		return harness.Unsupported("Kafka 4 does not accept message sets; see the row for Kafka 3.9")
+		return harness.Unsupported("Kafka 4 does not accept message sets; see the row of Kafka 3.9")
 	}
 	config, err := newConfig(env, *legacySpeaks)
 	if err != nil {

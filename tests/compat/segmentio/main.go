@@ -21,7 +21,7 @@ func main() {
 		{Name: "commit", Run: commit},
 		{Name: "group", Run: group},
 		harness.Without("eos", without),
-		harness.Without("legacy", "kafka-go queries the broker's version, and uses message sets with Kafka 0.10 only"),
+		harness.Without("legacy", "kafka-go asks the broker, and uses message sets for Kafka 0.10 only"),
 	})
 }
 

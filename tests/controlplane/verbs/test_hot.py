@@ -108,7 +108,7 @@ def test_one_without_bytes_or_with_too_many_is_malformed() -> None:
     for data in (b"", bytes(MOST_HOT_BYTES + 1)):
         answer = commit_hot(cluster, "t-0", data)
         assert isinstance(answer, Failure)
-        assert f"from 1 to {MOST_HOT_BYTES} bytes, not {len(data)}" in answer.message
+        assert f"from 1 to {MOST_HOT_BYTES} bytes long, not {len(data)}" in answer.message
     assert commit_hot(cluster, "t-0", bytes(MOST_HOT_BYTES)).error_code == 0
 
 

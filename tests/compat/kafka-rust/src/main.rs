@@ -16,21 +16,21 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const FETCHES_IN_VAIN: i32 = 5;
 
 fn main() {
-    let committed = "the kafka crate does not support read_committed";
+    let committed = "the kafka crate has no read_committed";
     let scenarios: [(&str, Box<Scenario>); 8] = [
         ("produce", Box::new(produce)),
         (
             "transactions",
-            without("the kafka crate does not support transactions"),
+            without("the kafka crate has no transactions"),
         ),
         ("holes", without(committed)),
         ("holes_inside", without(committed)),
         ("commit", without(committed)),
         (
             "group",
-            without("the kafka crate supports the offsets of a group, but not rebalances"),
+            without("the kafka crate has no rebalances, only offsets of a group"),
         ),
-        ("eos", without("the kafka crate does not support transactions")),
+        ("eos", without("the kafka crate has no transactions")),
         ("legacy", Box::new(legacy)),
     ];
     harness::main(&scenarios);

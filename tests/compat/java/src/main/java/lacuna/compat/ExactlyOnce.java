@@ -33,7 +33,7 @@ final class ExactlyOnce {
 
     static void run(Env env, Result result) throws Exception {
         if (!Features.TRANSACTIONS) {
-            result.unsupported("kafka-clients has supported transactions since 0.11");
+            result.unsupported("transactions came with kafka-clients 0.11");
             return;
         }
         try (KafkaConsumer<String, String> consumer = env.consumer("eos", RECORDS_PER_TRANSACTION);

@@ -35,7 +35,7 @@ final class Writing {
 
     static void transactions(Env env, Result result) throws Exception {
         if (!Features.TRANSACTIONS) {
-            result.unsupported("kafka-clients has supported transactions since 0.11");
+            result.unsupported("transactions came with kafka-clients 0.11");
             return;
         }
         int aborted = 0;
