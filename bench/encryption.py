@@ -52,7 +52,7 @@ def main() -> int:
         path.write_text(f'{{"current": "k", "keys": {{"k": "{"A" * 43}="}}}}')
         keys = KeyFile(str(path))
         print(
-            "KiB an object  KiB a read  write  encrypted  read  encrypted   (CPU seconds per GiB)"
+            "KiB per object  KiB per read  write  encrypted  read  encrypted   (CPU seconds per GiB)"
         )
         for object_size, read_size in SHAPES:
             kinds: list[Callable[[], ObjectStore]] = [
@@ -69,7 +69,7 @@ def main() -> int:
                 for make in kinds
             )
             print(
-                f"{object_size >> 10:13}  {read_size >> 10:10}  {bare[0]:5.2f}  {encrypted[0]:9.2f}  {bare[1]:4.2f}  "
+                f"{object_size >> 10:14}  {read_size >> 10:12}  {bare[0]:5.2f}  {encrypted[0]:9.2f}  {bare[1]:4.2f}  "
                 f"{encrypted[1]:9.2f}"
             )
     return 0

@@ -1,7 +1,7 @@
 """The control plane's state machine under load, in this process: real commands, but no disk or sockets.
 
-It times each step of a command, and can write a journal with any number of transactions within seconds. The extents
-name objects that do not exist, so fetches can be planned, and answered at the ends of partitions, but no records can be
+It times each step of a command, and can write a journal with any number of transactions in seconds. The extents name
+objects that do not exist, so fetches can be planned, and answered at the ends of partitions, but no records can be
 read.
 """
 
@@ -145,7 +145,9 @@ class Plane:
         return taken
 
     def _follow(self, decision: Decision) -> tuple[float, float, float, float]:
-        """Replays and serializes the records, takes the changes, and applies them. Returns the seconds of each step."""
+        """Replays and serializes the records, takes the changes, and applies them. Returns how long each step took, in
+        seconds.
+        """
         clock = time.perf_counter
         replaying = serializing = 0.0
         for record in decision.records:

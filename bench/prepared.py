@@ -1,4 +1,4 @@
-"""Lacuna with a large log, made within seconds by writing only its journal and no objects."""
+"""Lacuna with a large log, created in seconds by writing only its journal, without any objects."""
 
 import os
 import sqlite3

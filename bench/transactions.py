@@ -78,7 +78,7 @@ def figures_of(commits: list[float], meter: Meter) -> Run:
 
 
 def transact(client: Any, topic: str, first: int = 0) -> float:
-    """Commits one transaction. Returns the seconds that commit_transaction took."""
+    """Commits one transaction. Returns how long commit_transaction took, in seconds."""
     client.begin_transaction()
     for index in range(first, first + RECORDS):
         produce(client, topic, index)

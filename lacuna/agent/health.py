@@ -94,7 +94,7 @@ def weaknesses(context: AgentContext, whereabouts: Whereabouts) -> Iterator[str]
                 f"{each.host}: use SSL or SASL_SSL"
             )
     if reachable and context.access.authorizer is None:
-        yield "every client that can connect may do everything: start the agents with --authorizer"
+        yield "every client that can connect may do anything: start the agents with --authorizer"
     place = whereabouts.control
     if place is not None and not place.tls.is_given and not _is_local(place.address):
         yield "connections to the control plane are not encrypted: use --control-tls-cert"

@@ -140,7 +140,7 @@ class RowOption(Option):
 
 
 class Argument(click.Argument):
-    """An argument with a help text, which click's arguments lack."""
+    """An argument with help text, which click's arguments lack."""
 
     panel = "Arguments"
 

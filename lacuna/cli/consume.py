@@ -316,7 +316,7 @@ def _finds(expression: "re.Pattern[bytes] | None", text: bytes | None) -> bool:
 
 
 def _with_rates(portions: Iterator[list[Any]]) -> Iterator[list[Any]]:
-    """From time to time, print the number of records and bytes per second to standard error."""
+    """Periodically print the number of records and bytes per second to standard error."""
     began, records, size = time.monotonic(), 0, 0
     for portion in portions:
         records += len(portion)

@@ -205,7 +205,8 @@ async def status(
     print_line(f"position {answer.position}")
     if answer.is_time_doubtful:
         print_line(
-            f"time in doubt: no records are deleted by age; clocks are {answer.clocks_ahead_ms / 1000:.0f} s ahead"
+            "time in doubt: no records are deleted based on age; "
+            f"clocks are {answer.clocks_ahead_ms / 1000:.0f} s ahead"
         )
     for standby in standbys:
         behind = max(0, answer.position - standby.position)

@@ -1,4 +1,4 @@
-"""`lacuna demo`: plays two scenarios, and shows which records each isolation level returns and why."""
+"""`lacuna demo`: runs two scenarios, and shows which records each isolation level returns and why."""
 
 import asyncio
 import secrets

@@ -66,7 +66,7 @@ def choose_workers(
     progress: "Progress",
     stack: ExitStack,
 ) -> "Workers":
-    """Return the workers for the job `name`. Spark starts at first use, and stops when `stack` is closed.
+    """Return the workers for the job `name`. Spark starts on first use, and stops when `stack` is closed.
 
     Raises PipelineError if the Spark master is invalid or does not respond.
     """

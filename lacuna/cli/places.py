@@ -206,7 +206,7 @@ class Listeners(Checked):
     listen: str = setting(
         "listeners",
         "127.0.0.1:9092",
-        "Address for Kafka clients, HOST:PORT; port 0 picks a free one. Separate several with commas. With "
+        "Address for Kafka clients, HOST:PORT; port 0 picks a free one. Separate multiple addresses with commas. With "
         "authentication: SASL_SSL://HOST:PORT (docs/security.md).",
         option="--listen",
         short="-l",

@@ -37,7 +37,7 @@ def set_profile(
             "--bootstrap",
             "-b",
             has_variable=False,
-            help="Address of any agent, HOST or HOST:PORT. Separate several addresses with commas.",
+            help="Address of any agent, HOST or HOST:PORT. Separate multiple addresses with commas.",
         ),
     ],
     security: Annotated[

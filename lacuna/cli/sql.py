@@ -32,7 +32,7 @@ def sql(
     """Runs an SQL query over topics with DuckDB, on the committed records in the bucket.
 
     Each topic is a table with the columns topic, partition, "offset" (write it in quotes), timestamp, timestamp_type,
-    key, value and headers. All topics of a statement are read up to one cut, which splits no transaction. Keys and
+    key, value and headers. All topics in a statement are read up to one cut, which splits no transaction. Keys and
     values are BLOBs; decode(value) converts a BLOB to text. Put a topic's name in quotes if it contains a dot or a
     hyphen. COPY writes a result to a file.
     """

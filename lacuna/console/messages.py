@@ -383,7 +383,7 @@ def milliseconds(text: str, now_ms: int) -> int:
 
 
 def rows_of(site: Site, topic: Topic, messages: Sequence[Message], shape: Shape) -> str:
-    """Render messages as rows for the page's script, exactly as on the page."""
+    """Render messages as rows for the page's script, exactly as the page itself does."""
     module: Any = site.templates.get_template("parts.html").module
     columns = [each for each in COLUMNS if each in shape.columns]
     return "".join(module.message_row(each, topic.name, columns) for each in messages)

@@ -11,7 +11,7 @@ _log = logging.getLogger("lacuna.controlplane")
 #: If the time differs from the clocks by more than this, it is in doubt.
 _FAR_MS: Final = 3_600_000
 #: How long clocks must be far ahead before they are believed, unless there was an outage, and for how long nothing is
-#: deleted by age afterwards.
+#: deleted based on age afterwards.
 _STANDS_MS: Final = 60_000
 _SETTLES_MS: Final = 600_000
 #: How long a clock is considered after its last report, how often all clocks are compared, and how many are remembered.
@@ -67,7 +67,7 @@ class SteadyTime:
 
     Times in the journal cannot be undone. A clock that is more than an hour ahead is therefore believed only when the
     cluster's other clocks agree (`hear`). Until then, the time is in doubt (`is_doubtful`), and nothing may be deleted
-    by age.
+    based on age.
     """
 
     def __init__(self, clock: Clock, last_ms: int) -> None:
@@ -134,8 +134,8 @@ class SteadyTime:
         self._settles_ms = passed_ms + _SETTLES_MS
         self._is_apart = False
         _log.warning(
-            "the time moved forwards by %.0f s to match the clocks, which agree; nothing is "
-            "deleted by age for %d min",
+            "the time moved forwards by %.0f s to match the clocks, which agree; for the next %d "
+            "min, nothing is deleted based on age",
             behind_ms / 1000,
             _SETTLES_MS // 60_000,
         )
@@ -145,8 +145,8 @@ class SteadyTime:
         was_doubtful, self.is_doubtful = self.is_doubtful, is_apart or passed_ms < self._settles_ms
         if self.is_doubtful and not was_doubtful and is_apart:
             _log.warning(
-                "the time is in doubt: %s %.0f s %s the control plane's time, so nothing is deleted by age. If the "
-                "clocks of all machines are right, stop the control planes and run `lacuna controlplane set-time`",
+                "the time is in doubt: %s %.0f s %s the control plane's time, so nothing is deleted based on age. If "
+                "the clocks of all machines are right, stop the control planes and run `lacuna controlplane set-time`",
                 "this machine's clock is" if self._witnesses.is_empty else "the clocks are",
                 abs(self.apart_ms) / 1000,
                 "ahead of" if self.apart_ms > 0 else "behind",

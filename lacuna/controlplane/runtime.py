@@ -68,13 +68,13 @@ class RuntimeSettings:
     snapshot_records: int = setting(
         "metadata.log.max.records.between.snapshots",
         50_000,
-        "The number of journal records after which the next snapshot of the metadata is made.",
+        "The number of journal records after which the next metadata snapshot is taken.",
         least=1,
     )
     snapshot_bytes: int = setting(
         "metadata.log.max.record.bytes.between.snapshots",
         64 * MEBIBYTE,
-        "The number of journal bytes after which the next snapshot of the metadata is made.",
+        "The number of journal bytes after which the next metadata snapshot is taken.",
         least=1,
     )
     hot_bytes_per_second: int = setting(
@@ -764,7 +764,7 @@ class Runtime:
         if self._stopped is None and has_ended:
             self._fail(
                 JournalFenced(
-                    "this control plane could not renew its lease in time, so another one may lead now"
+                    "this control plane could not renew its lease in time, so another one may now be the leader"
                 )
             )
         return self._stopped is None

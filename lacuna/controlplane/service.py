@@ -285,8 +285,8 @@ async def serve(
     """Run a control plane that listens on `address`, with an SQLite journal at `journal_path`.
 
     `cluster_id` is the expected id; None accepts any, and a new journal then receives a new one. `pace` applies to the
-    journal. `prepare` is called with the state before the first decision. `on_demand` is that of `Server.start`. Raises
-    JournalError and OSError.
+    journal. `prepare` is called with the state before the first decision. `on_demand` has the same meaning as in
+    `Server.start`. Raises JournalError and OSError.
     """
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     failed.add_done_callback(lambda future: future.cancelled() or future.exception())

@@ -116,8 +116,8 @@ async def serve_shared(
 
     `make_journal` returns the unopened journal for a control plane that clients reach at a given address: `advertised`,
     or by default the one it listens on, or a name in the case of a Unix socket. `clock` is the cluster's clock; leases
-    are measured by the machine's clock. `on_demand` is that of `Server.start`. Raises OSError if the address cannot be
-    used.
+    are measured by the machine's clock. `on_demand` has the same meaning as in `Server.start`. Raises OSError if the
+    address cannot be used.
     """
     clock = clock or SystemClock()
 

@@ -1,4 +1,4 @@
-"""Makes a snapshot of the state once the journal has grown enough since the last one."""
+"""Takes a snapshot of the state once the journal has grown enough since the last one."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ _log = logging.getLogger("lacuna.controlplane")
 
 
 class Snapshots:
-    """Makes one runtime's snapshots, one at a time. One is due after a given number of records, bytes or appends."""
+    """Takes one runtime's snapshots, one at a time. One is due after a given number of records, bytes or appends."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Snapshots:
             await self._snapshotter.close()
 
     async def _make(self, snapshotter: Snapshotter, durable: int) -> None:
-        """Make a snapshot. A failure is only logged, and the next attempt is made when the next snapshot is due.
+        """Take a snapshot. A failure is only logged, and the next attempt is made when the next snapshot is due.
 
         A failure merely makes the next replay longer, and an immediate retry would usually fail for the same reason.
         """

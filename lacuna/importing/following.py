@@ -225,7 +225,7 @@ class Following:
             self._outbox.add(track, Arrived((), track.position, -1))
 
     def stop(self, track: Track, reason: str, *, is_told: bool = False) -> None:
-        """Stop copying a partition. `is_told` says that the user already knows why."""
+        """Stop copying a partition. `is_told` means that the user already knows why."""
         if not track.stopped:
             track.stopped = f"{track} {reason}"
             if not is_told:

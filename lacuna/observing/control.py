@@ -108,7 +108,7 @@ class _Loaded(NamedTuple):
 _RUNTIME: Final[tuple[Metric[_Loaded], ...]] = (
     gauge(
         "lacuna_controlplane_time_doubtful",
-        "1 while the clocks disagree with the control plane's time. During that time, no records are deleted by age.",
+        "1 while the clocks disagree with the control plane's time. Meanwhile, no records are deleted based on age.",
         lambda leader: leader.runtime.time.is_doubtful,
     ),
     gauge(

@@ -271,7 +271,7 @@ def _of_control(seen: Seen) -> Iterator[Problem]:
             remedy = "see docs/scale.md: use fewer partitions per flush, or a faster machine"
             yield Problem(Severity.DEGRADED, "control plane", what, remedy)
         if status.is_time_doubtful:
-            what = f"clocks are {status.clocks_ahead_ms / 1000:.0f} s ahead, so nothing is deleted by age"
+            what = f"clocks are {status.clocks_ahead_ms / 1000:.0f} s ahead, so nothing is deleted based on age"
             remedy = "correct the clocks; if the cluster's time is wrong, use `lacuna controlplane set-time`"
             yield Problem(Severity.DEGRADED, "clocks", what, remedy)
         if _is_below(_LITTLE_DISK, status):

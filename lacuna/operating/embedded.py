@@ -177,7 +177,8 @@ class EmbeddedCluster:
     def _stands_by(self, leader: str) -> None:
         assert self.settings.journal is not None
         _log.warning(
-            "another control plane leads on this journal at %s: waiting until it stops, or has been silent for %g s",
+            "another control plane, at %s, is the leader of this journal: waiting until it stops, or has been "
+            "silent for %g s",
             leader,
             self.settings.journal.lease,
         )

@@ -222,7 +222,7 @@ class KafkaConnection:
         return ""
 
     async def agents(self) -> Sequence[Agents]:
-        """Return each live agent, with this connection's security."""
+        """Return the live agents, which are to be contacted with the same security settings as this connection."""
         response = await self.ask(*DESCRIBE_CLUSTER, DescribeClusterRequest())
         return [
             Agents(join_address(broker.host, broker.port), self._security)

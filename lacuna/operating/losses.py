@@ -48,7 +48,7 @@ _FOOTERS_AHEAD: Final = 256
 
 @dataclass(slots=True)
 class LostPartition:
-    """A partition's records in segments that the journal does not know. `size` is in bytes."""
+    """A partition's records in segments that the journal does not know about. `size` is in bytes."""
 
     name: str
     segments: int = 0
@@ -60,10 +60,10 @@ class LostPartition:
 class Objects:
     """The losses that a comparison with the store reveals.
 
-    The journal does not know `segments` segments with `size` bytes, so their records may be lost. Of these segments,
-    `unreadable` have no readable footer, and `copies` come from merges and compactions. `missing` counts, by partition,
-    the records whose segments are gone from the store. The journal does not know the leases `lease_ids`; `later` is the
-    latest segment written after the journal's end.
+    The journal does not know about `segments` segments with `size` bytes, so their records may be lost. Of these
+    segments, `unreadable` have no readable footer, and `copies` come from merges and compactions. `missing` counts, by
+    partition, the records whose segments are gone from the store. The journal does not know about the leases
+    `lease_ids`; `later` is the latest segment written after the journal's end.
     """
 
     segments: int = 0
@@ -92,7 +92,7 @@ class AcceptedLoss:
 
     @property
     def lost_lease_ids(self) -> list[int]:
-        """The leases that the journal does not know."""
+        """The leases that the journal does not know about."""
         return [] if self.objects is None else sorted(self.objects.lease_ids)
 
 
@@ -147,7 +147,7 @@ def _later(salvaged: Salvage, later: LaterSegment) -> str:
 
 
 def _look(store: ObjectStore, salvaged: Salvage) -> Objects:
-    """List all segments, and read the footers of those that the journal does not know."""
+    """List all segments, and read the footers of those that the journal does not know about."""
     marker = read_marker(store)
     if marker is not None:
         check_marker(marker, salvaged.cluster_id)

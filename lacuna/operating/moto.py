@@ -38,7 +38,7 @@ class MotoServer:
     def __init__(self) -> None:
         if any(find_spec(name) is None for name in _PACKAGES):
             raise UserError(
-                "--moto needs moto, an S3 server in memory: pip install 'lacuna-log[moto]'"
+                "--moto needs moto, an in-memory S3 server: pip install 'lacuna-log[moto]'"
             )
         self.endpoint = ""
         # Spawned, not forked: the parent may run an event loop and threads.

@@ -38,8 +38,8 @@ class StoreAheadError(UserError):
         reached = f"after position {later.journal_position}" if later.journal_position else "later"
         super().__init__(
             f"the journal ends at position {end.position}, but segment {later.segment_id} ({later.key}) was "
-            f"written {reached}: the journal was damaged, cut short, restored from an older copy, or copied to another "
-            f"place where the cluster continued. {REMEDY}"
+            f"written {reached}: the journal was damaged, cut short, restored from an older copy, or copied elsewhere, "
+            f"and the cluster continued there. {REMEDY}"
         )
 
 

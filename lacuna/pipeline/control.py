@@ -106,7 +106,7 @@ class JobClient:
     def readable_logs(
         self, keys: Iterable[PartitionKey], store_url: str, *, is_committed: bool = True
     ) -> list[PartitionLog]:
-        """See MetadataSource. Pin the logs first. Also raises the errors of `with_copies`."""
+        """See MetadataSource. Pin the logs first. Also raises the same errors as `with_copies`."""
         logs: list[PartitionLog] = with_copies(
             self,
             put_into(shared_store(store_url)),

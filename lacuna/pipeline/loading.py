@@ -110,7 +110,9 @@ def cut_pieces(pieces: Iterable[Piece], block_bytes: int) -> Iterator[list[Piece
 def load_block(
     store: ObjectStore, cluster_id: str, pieces: Sequence[Piece], data: bytearray | None = None
 ) -> Block:
-    """Reads and checks pieces, and sets true offsets. Reuses the buffer `data`. Raises the errors of `load_blocks`."""
+    """Reads and checks pieces, and sets true offsets. Reuses the buffer `data`. Raises the same errors as
+    `load_blocks`.
+    """
     columns = Pieces.of(pieces)
     starts = array("q", accumulate(columns.sizes, initial=0))
     data = bytearray() if data is None else data

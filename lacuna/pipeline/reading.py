@@ -237,7 +237,7 @@ def read(
 
 
 def reader_of(source: Source, query: Query) -> pa.RecordBatchReader:
-    """Plans a read and returns its reader. Raises the errors of `read`."""
+    """Plans a read and returns its reader. Raises the same errors as `read`."""
     batches = _batches(source, query)
     next(batches)  # plans the read; ending the generator then releases the pin
     return pa.RecordBatchReader.from_batches(query.schema, batches)

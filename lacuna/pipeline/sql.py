@@ -52,7 +52,7 @@ def answer(source: Source, statement: str, *, as_of: Time | None = None) -> Iter
 
     All topics are read up to one cut, which splits no transaction: the current one, or the one at `as_of`. With
     metadata from the bucket, `as_of` shows what consumers could see at that time, which may split transactions. Raises
-    PipelineError, including for statements that DuckDB rejects, and the errors of `lacuna.read`.
+    PipelineError, including for statements that DuckDB rejects, and the same errors as `lacuna.read`.
     """
     duckdb = _duckdb()
     with ExitStack() as stack:

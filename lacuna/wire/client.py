@@ -119,7 +119,7 @@ class Ask(Protocol):
 async def authenticate(ask: Ask, credentials: Credentials) -> None:
     """Authenticate a new connection with SASL (KIP-152).
 
-    Raises SaslError and its subclasses, and the errors of `ask`.
+    Raises SaslError and its subclasses, and the same errors as `ask`.
     """
     chosen = await ask(
         SASL_HANDSHAKE_REQUEST,

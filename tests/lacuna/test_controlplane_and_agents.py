@@ -276,7 +276,7 @@ def test_a_cluster_moves_to_postgresql_and_its_clients_go_on(
             clients.transact(again, "t", ["after"])
             assert clients.consume(agent, "t", 2) == [(0, "before"), (2, "after")]
     said = refused("up", "--data", "data", "--listen", "127.0.0.1:0")
-    assert "or copied to another place where the cluster continued" in said
+    assert "or copied elsewhere, and the cluster continued there" in said
 
 
 def test_the_time_is_set_to_the_clock_while_no_control_plane_runs(

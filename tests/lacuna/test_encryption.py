@@ -178,7 +178,7 @@ def test_a_journal_in_the_bucket_is_encrypted_too(
     options = ("--journal=bucket", f"--store={bucket_url}", "--listen=127.0.0.1:0")
     ran = lacuna("controlplane", *options, **CREDENTIALS)
     assert ran.code == 1
-    assert "the journal is encrypted: name the file with the cluster's keys" in ran.err
+    assert "the journal is encrypted: specify the file that contains the cluster's keys" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def test_without_moto_one_line_says_what_to_install(tmp_path: Path) -> None:
     """Or without a package that moto's server needs."""
     codes, said = without(tmp_path, ("flask", "up", "--moto"), ("moto", "up", "--moto"))
     assert codes == ["1", "1"]
-    line = "lacuna: --moto needs moto, an S3 server in memory: pip install 'lacuna-log[moto]'\n"
+    line = "lacuna: --moto needs moto, an in-memory S3 server: pip install 'lacuna-log[moto]'\n"
     assert said == 2 * line
 
 

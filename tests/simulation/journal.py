@@ -186,7 +186,7 @@ class SimulatedJournal:
         error: Exception | None = None
         if fencing_token != disk.fencing_token:
             error = JournalFenced(
-                "another control plane has taken this journal over: this one stops leading"
+                "another control plane has taken this journal over: this one is stepping down"
             )
         elif disk.weather.fails and disk.random.random() < disk.weather.fails:
             error = JournalError("the disk failed")

@@ -17,7 +17,7 @@ class Row:
     """The fate of offsets [first_offset, next_offset).
 
     `producer_id`, `producer_epoch` and `transaction` (a serial number) are the extent's, or -1, -1 and 0 if there is no
-    extent. `is_merged` says that a merge or a compaction wrote the extent. Such an extent names no transaction, though
+    extent. `is_merged` means that a merge or a compaction wrote the extent. Such an extent names no transaction, though
     its records may come from several. `size` is in bytes, and is 0 for holes and fillers. `segment` names the object
     and `position` is the position in it; without an object, they are "" and -1. A FILLER moves the consumer to its
     next_offset, past the dropped offsets and holes listed before it.

@@ -21,8 +21,8 @@ class PlanSpans:
     """The spans of a plan, in order, up to the first piece that could not be read.
 
     If there is such a piece, `resume_offset` is its base offset and `error` is the reason. Otherwise, `resume_offset`
-    is where the log continues after the spans. `is_ahead_due` says that the extents after the plan should be read ahead
-    now, and `is_coalesced` that batches may be larger than those produced.
+    is where the log continues after the spans. `is_ahead_due` means that the extents after the plan should be read
+    ahead now, and `is_coalesced` that batches may be larger than those produced.
     """
 
     resume_offset: int

@@ -68,7 +68,7 @@ class Tails:
 class Plans(NamedTuple):
     """The plans for the interests that may have records, and the maximum size of the answer in bytes.
 
-    `is_reading_on` says that the plans were made without a control plane.
+    `is_reading_on` means that the plans were made without a control plane.
     """
 
     plans: dict[Interest, FetchPlan]

@@ -225,7 +225,7 @@ class FetchService:
         return gathered
 
     def _read_ahead(self, plans: Iterable[FetchPlan]) -> bool:
-        """Start reading the records that the next fetches will need, for all partitions together.
+        """Start reading the records that the next fetches will need, across all partitions.
 
         Returns whether there is nothing left to read ahead until other records are used.
         """

@@ -42,7 +42,7 @@ class FetchSettings:
     read_ahead_bytes: int = setting(
         "fetch.read.ahead.bytes",
         16 * MEBIBYTE,
-        "How many bytes to read ahead of a fetch, for all of its partitions together; twice as "
+        "How many bytes to read ahead of a fetch, across all of its partitions; twice as "
         "many if the store charges for requests. 0: do not read ahead.",
     )
     zone_reads: str = setting(

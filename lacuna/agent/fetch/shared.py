@@ -103,7 +103,7 @@ class SharedReads:
         return self._zone.connections()
 
     async def serve(self, request: ReadChunkRequest, *, is_peer: bool = False) -> ReadChunkResponse:
-        """Answer another agent from this agent's own chunks. `is_peer` says that the caller is known to be an agent."""
+        """Answer another agent from this agent's chunks. `is_peer` means that the caller is known to be an agent."""
         if error_code := self._refusal(request, is_peer):
             self.metrics.refused += 1
             return ReadChunkResponse(error_code)

@@ -20,10 +20,10 @@ SMALL_BATCH_BYTES: Final = 4096
 class Load:
     """Pieces that are evicted from the cache together. `size` is the memory that they take up, in bytes.
 
-    `stretches` is the load's content while it is in the cache. `is_coalesced` says that the batches differ from the
-    produced ones. `is_ahead` says that the load was read ahead and has not been used yet, and `wants_ahead` that its
-    first use starts the next read ahead. `unfinished` is the number of stretches that have not been used to their end,
-    or 0 if they are not counted. `is_finished` says that none is left.
+    `stretches` is the load's content while it is in the cache. `is_coalesced` means that the batches differ from the
+    produced ones. `is_ahead` means that the load was read ahead and has not been used yet, and `wants_ahead` that its
+    first use starts the next read ahead. `unfinished` is the number of stretches whose last piece has not been used
+    yet, or 0 if they are not counted. `is_finished` means that there are no such stretches left.
     """
 
     __slots__ = (
@@ -50,9 +50,9 @@ class Stretch:
     """Pieces of one partition in memory, in order: batch i is data[positions[i]:positions[i + 1]].
 
     The batches of pieces[k] begin at index firsts[first_piece + k]. Stretches of the same load may share the columns.
-    `firsts` is None if the pieces were coalesced: a batch may then hold records of several pieces. `is_finished` says
-    that the stretch has been used to its end. `uses` counts its uses from its start, until several consumers are known
-    to use it.
+    `firsts` is None if the pieces were coalesced: a batch may then hold records of several pieces. `is_finished` means
+    that the stretch's last piece has been used. `uses` counts its uses from its start, until several consumers are
+    known to use it.
     """
 
     __slots__ = (

@@ -13,7 +13,7 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 
 
 class Stretches:
-    """Stretches of any partitions. If several cover an offset, the one that was added last is found."""
+    """Stretches from any number of partitions. If several cover an offset, `find` considers only the one added last."""
 
     def __init__(self) -> None:
         self._ranges: dict[PartitionKey, _Ranges] = {}

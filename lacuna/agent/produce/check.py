@@ -111,7 +111,9 @@ class RulesByTopic:
 
 
 def is_quick(records: memoryview) -> bool:
-    """Whether a batch declares so few records that its check is short, unless it decompresses to many bytes."""
+    """Whether a batch can be checked quickly, unless it decompresses to many bytes: it declares few records, or is
+    rejected immediately.
+    """
     if len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
         return True  # the check rejects it
     return int.from_bytes(records[RECORD_COUNT_AT:HEADER_SIZE]) <= _FEW_RECORDS

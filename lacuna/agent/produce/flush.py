@@ -608,9 +608,7 @@ class Flusher:
 
 
 def _report(flight: Flight) -> None:
-    log.exception(
-        "unexpected error in the flush of segment %s; please report it", flight.segment_id
-    )
+    log.exception("unexpected error while flushing segment %s; please report it", flight.segment_id)
 
 
 def _name(command: CommitSegment) -> str:

@@ -1,8 +1,8 @@
 """Hot flushes: decides which flushes become hot segments, and which of these are also copied to the bucket (adr/0071).
 
 A hot segment has no object in the bucket until it is merged. If an operator restored an older copy of the journal,
-nothing in the bucket would show that records are missing. From time to time, the newest hot segment is therefore put
-into the bucket, in the background, under its own key. Its footer records how far the journal had advanced (adr/0020).
+nothing in the bucket would show that records are missing. The newest hot segment is therefore periodically put into the
+bucket, in the background, under its own key. Its footer records how far the journal had advanced (adr/0020).
 """
 
 import asyncio

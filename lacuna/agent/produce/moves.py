@@ -81,7 +81,7 @@ class Moves:
     def tell(self, batch: PendingBatch, *, is_known: bool = True) -> None:
         """Note that the client is being told to send the batch again, and until when this may be repeated.
 
-        `is_known` says that the control plane knows the producer in that partition, or may come to know it.
+        `is_known` means that the control plane knows the producer in that partition, or may come to know it.
         """
         if len(self._told) >= _MAX_PRODUCERS:
             self._told.clear()

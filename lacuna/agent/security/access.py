@@ -68,7 +68,7 @@ class Access:
         self.tokens = DelegationTokens(settings, security, clock)
         self._users: Users | None = None
         self._mechanisms = self._made(listeners, security)
-        #: None if there is no authorizer, in which case all clients may do everything.
+        #: None if there is no authorizer, in which case all clients may do anything.
         self.authorizer = authorizer_of(settings, security, {PEER})
         self.cut_assignments = CutAssignments()
         self._listeners = listeners

@@ -105,7 +105,7 @@ class Authentication:
         return self.expiry_ms is not None and self._clock.now_ms() >= self.expiry_ms
 
     def choose(self, mechanism: str, *, sends_tokens: bool) -> None:
-        """Begin an exchange. `sends_tokens` says that the client sends its tokens without request headers.
+        """Begin an exchange. `sends_tokens` means that the client sends its tokens without request headers.
 
         Raises NotNow and UnsupportedMechanism.
         """

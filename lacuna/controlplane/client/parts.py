@@ -15,7 +15,7 @@ _Call = Callable[[Command], Awaitable[Reply]]
 
 
 async def call_in_parts(call: _Call, command: Command) -> Reply:
-    """Send a command of any length, and return the complete reply. Raises the errors of `call`."""
+    """Send a command of any length, and return the complete reply. Raises the same errors as `call`."""
     verb = command.WhichOneof("verb")
     if verb in LISTS:
         return await _list(call, command, verb)

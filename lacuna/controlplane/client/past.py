@@ -51,7 +51,7 @@ class Cut:
 
 
 async def read_cut(control: ControlClient, keys: Sequence[PartitionKey]) -> Cut:
-    """Return the cut of these partitions. Raises the errors of `control.call`."""
+    """Return the cut of these partitions. Raises the same errors as `control.call`."""
     command = Command(read_cut=ReadPartitions(partitions=map(named, keys)))
     read = (await control.call(command)).cut_read
     return Cut(read.at_ms, dict(zip(keys, read.partitions, strict=True)), read.holders)
@@ -61,7 +61,7 @@ async def read_as_of(
     control: ControlClient, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False
 ) -> AsOf:
     """Return the partitions at the last time up to `at_ms` that is known for all of them or, with `is_cut`, a cut as of
-    that time. Raises the errors of `control.call`.
+    that time. Raises the same errors as `control.call`.
     """
     wanted = ReadAsOf(partitions=map(named, keys), at_ms=at_ms, is_cut=is_cut)
     command = Command(read_as_of=wanted)

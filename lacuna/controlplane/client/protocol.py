@@ -73,6 +73,7 @@ async def confirm(control: ControlClient) -> None:
     """Wait until the views include every change that the control plane acknowledged to any client before this call.
 
     Each session receives changes separately, so one that was acknowledged to another client may not have arrived here
-    yet. The reply to an empty read arrives after all such changes (adr/0003). Raises the errors of ControlClient.call.
+    yet. The reply to an empty read arrives after all such changes (adr/0003). Raises the same errors as
+    ControlClient.call.
     """
     await control.call(Command(read_partitions=ReadPartitions()))

@@ -38,7 +38,7 @@ def time_of(text: str, now_ms: int, zone: tzinfo | None = None) -> int | None:
 
 
 def past_time_of(text: str, now_ms: int) -> int:
-    """Return a past time in milliseconds since 1970, given in that form or in one that `time_of` accepts.
+    """Return a past time in milliseconds since 1970, given in this form or in any form that `time_of` accepts.
 
     Raises ValueError for other text and for future times. The message names the accepted forms.
     """

@@ -443,7 +443,7 @@ class BucketJournal:
         if not is_ours:
             self._failed = JournalFenced(
                 f"another control plane has taken over the journal in {self.name} and written append {mark.number}: "
-                "this one stops leading"
+                "this one is stepping down"
             )
             raise self._failed
         self._last = mark
@@ -454,7 +454,7 @@ class BucketJournal:
     def _fenced(self, fencing_token: int) -> JournalFenced:
         return JournalFenced(
             f"another control plane has taken over {self.name} (the epoch is no longer {fencing_token}): "
-            "this one stops leading"
+            "this one is stepping down"
         )
 
     async def load_snapshot(self) -> Snapshot | None:
@@ -462,7 +462,8 @@ class BucketJournal:
         return await self._snapshots.load(cluster_id, self._appends.fit)
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
-        """Store the snapshot, then delete the appends that no restart needs, while new appends continue.
+        """Store the snapshot, then delete the appends that are no longer needed for a restart, while new appends
+        continue.
 
         Raises JournalFenced instead of deleting if another writer has taken over.
         """
@@ -471,7 +472,7 @@ class BucketJournal:
         await self.trim()
 
     async def trim(self) -> None:
-        """Delete the appends that no restart needs, after marking them as trimmed in the manifest.
+        """Delete the appends that are no longer needed for a restart, after marking them as trimmed in the manifest.
 
         Raises JournalFenced if another writer has taken over.
         """

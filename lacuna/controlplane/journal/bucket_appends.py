@@ -282,7 +282,9 @@ class Appends:
             )
 
     async def fit(self, position: int, seal: Seal, /) -> Fit:
-        """Return how a snapshot fits, as `JournalReader.fit` does. Makes one or two small requests."""
+        """Return whether a snapshot fits the journal, or why not, as `JournalReader.fit` does. Makes one or two small
+        requests.
+        """
         header = await self.header_of(seal.place)
         if header is not None:
             return Fit.FITS if header.seal == seal else Fit.BESIDE

@@ -154,8 +154,8 @@ class Bucket:
         """Raise JournalRefused if the object cannot be read without the cluster's keys."""
         if is_encrypted(data):
             raise JournalRefused(
-                f"{self.name}: the journal is encrypted: name the file with the cluster's keys (--encryption-keys, or "
-                "LACUNA_ENCRYPTION_KEYS)"
+                f"{self.name}: the journal is encrypted: specify the file that contains the cluster's keys "
+                "(--encryption-keys, or LACUNA_ENCRYPTION_KEYS)"
             )
 
     async def _repeated(self, threads: ThreadPoolExecutor, call: Callable[[], T]) -> T:

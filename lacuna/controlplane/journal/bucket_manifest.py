@@ -113,7 +113,7 @@ def _checked(fields: dict[str, Any]) -> Manifest:
 
 
 async def load_manifest(bucket: Bucket) -> Manifest | None:
-    """Return the manifest, or None if it does not exist. Raises the errors of `decode_manifest`."""
+    """Return the manifest, or None if it does not exist. Raises the same errors as `decode_manifest`."""
     found = await bucket.load(JOURNAL_MANIFEST_KEY)
     return None if found is None else decode_manifest(found.data)
 
@@ -180,7 +180,8 @@ class HeldManifest:
         else:
             what = f"its epoch is now {present.epoch}, and this one's is {self.manifest.epoch}"
         return JournalFenced(
-            f"another control plane has taken over the journal in {self._bucket.name} ({what}): this one stops leading"
+            f"another control plane has taken over the journal in {self._bucket.name} ({what}): "
+            "this one is stepping down"
         )
 
 

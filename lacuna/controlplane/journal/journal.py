@@ -151,7 +151,7 @@ class Snapshot:
 
 
 class Fit(Enum):
-    """How a snapshot fits a journal, judging by the seal of the last append that it covers."""
+    """Whether a snapshot fits a journal, or why not, judging by the seal of the last append that it covers."""
 
     #: The journal contains that append.
     FITS = auto()
@@ -227,7 +227,7 @@ class Journal(Protocol):
         ...
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
-        """Store the snapshot durably, then delete the records and snapshots that no restart needs any more."""
+        """Store the snapshot durably, then delete the records and snapshots that are no longer needed for a restart."""
         ...
 
     async def close(self) -> None:
@@ -266,7 +266,9 @@ class JournalReader(Protocol):
         ...
 
     async def fit(self, position: int, seal: Seal, /) -> Fit:
-        """Return how the snapshot at `position` fits the journal. `seal` is that of the last append that it covers."""
+        """Return whether the snapshot at `position` fits the journal, or why not. `seal` is that of the last append
+        that it covers.
+        """
         ...
 
     async def leader(self) -> Leader | None:
@@ -322,7 +324,7 @@ class SharedJournal(Journal, Protocol):
     async def confirm(self, fencing_token: int) -> None:
         """Return once it is certain that no other writer had taken over at the time of the call.
 
-        This costs less than an append, and leaves nothing in the journal. Raises the errors of `Renewer.renew`.
+        This costs less than an append, and leaves nothing in the journal. Raises the same errors as `Renewer.renew`.
         """
         ...
 
@@ -334,11 +336,11 @@ class SharedJournal(Journal, Protocol):
 
     @property
     def place(self) -> str:
-        """The journal's location, for the process that makes its snapshots (`SnapshotProcess`)."""
+        """The journal's location, for the process that takes its snapshots (`SnapshotProcess`)."""
         ...
 
     async def trim(self) -> None:
-        """Delete the records that no restart needs, after a new snapshot has been stored.
+        """Delete the records that are no longer needed for a restart, after a new snapshot has been stored.
 
         Raises JournalFenced if another leader has taken over, and other JournalErrors.
         """
@@ -350,10 +352,10 @@ class SharedJournal(Journal, Protocol):
 
 
 class Snapshotter(Protocol):
-    """Makes snapshots outside the process that writes the journal."""
+    """Takes snapshots outside the process that writes the journal."""
 
     async def make(self, position: int) -> None:
-        """Make a snapshot at `position` or later, and have the journal trimmed."""
+        """Take a snapshot at `position` or later, and have the journal trimmed."""
         ...
 
     async def close(self) -> None:

@@ -358,7 +358,7 @@ class PostgresqlJournal:
     def _why_failed(self, error: Exception, first: int, last: int) -> JournalError:
         if isinstance(error, asyncpg.UniqueViolationError):
             return JournalFenced(
-                f"another control plane has appended position {first} to {self.name}: this one stops leading"
+                f"another control plane has appended position {first} to {self.name}: this one is stepping down"
             )
         if is_from_living_server(error):
             return meaning_of(error, self.name)
@@ -375,7 +375,8 @@ class PostgresqlJournal:
             return await fit(connection, position, seal)
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
-        """Store the snapshot, then delete the records that no restart needs, without delaying appends.
+        """Store the snapshot, then delete the records that are no longer needed for a restart, without delaying
+        appends.
 
         Raises JournalFenced instead of deleting if another writer has taken over.
         """
@@ -384,8 +385,8 @@ class PostgresqlJournal:
         await self.trim()
 
     async def trim(self) -> None:
-        """Delete the records that no restart needs, in statements of a few ms. Raises JournalFenced if another writer
-        has taken over.
+        """Delete the records that are no longer needed for a restart, in statements of a few ms. Raises JournalFenced
+        if another writer has taken over.
         """
         async with connected(self._url) as connection:
             end = await self._snapshots.trimmable(self._cluster_id, partial(fit, connection))

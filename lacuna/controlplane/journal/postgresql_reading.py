@@ -68,7 +68,7 @@ async def read_batches(
     reads.
 
     Raises JournalTrimmed if they have been deleted, JournalReplaced if the row before them does not have `seal`,
-    JournalCorrupt at a gap or a wrong checksum, and the errors of `connected`.
+    JournalCorrupt at a gap or a wrong checksum, and the same errors as `connected`.
     """
     position = after_position
     while True:
@@ -183,7 +183,7 @@ class PostgresqlReader:
 
 
 async def fit(connection: Connection, position: int, seal: Seal) -> Fit:
-    """Return how a snapshot fits, as `JournalReader.fit` does. Raises asyncpg's errors."""
+    """Return whether a snapshot fits the journal, or why not, as `JournalReader.fit` does. Raises asyncpg's errors."""
     row = await connection.fetchrow(_FIT, seal.place, position, seal.crc)
     if row is None:
         raise JournalCorrupt("the table lacuna.journal is empty: restore it from a backup")
@@ -204,7 +204,7 @@ async def read_leader(
     row = await connection.fetchrow(_LEADER)
     if row is None:
         raise JournalCorrupt(
-            "the table lacuna.leader or lacuna.journal is empty: restore them from a backup"
+            "the table lacuna.leader or lacuna.journal is empty: restore both tables from a backup"
         )
     # A later version, which writes different tables, may have taken over.
     check_journal_format("its format", row["format_version"], FORMAT_VERSION)

@@ -55,7 +55,8 @@ class Warnings:
 def fenced(name: str, fencing_token: int) -> JournalFenced:
     """Return the error for a leader whose epoch, `fencing_token`, is no longer the journal's."""
     return JournalFenced(
-        f"another control plane has taken over {name} (the epoch is no longer {fencing_token}): this one stops leading"
+        f"another control plane has taken over {name} (the epoch is no longer {fencing_token}): "
+        "this one is stepping down"
     )
 
 

@@ -55,7 +55,7 @@ class LoopWatch:
                 "".join(traceback.format_stack(sys._current_frames().get(self._thread))),
             )
             raise JournalError(
-                f"this control plane made no progress for {seconds:.0f} s, so another one may lead now"
+                f"this control plane made no progress for {seconds:.0f} s, so another one may now be the leader"
             )
 
     def _answer(self) -> None:

@@ -1,4 +1,4 @@
-"""Makes each snapshot in a separate process, so that no commit waits for one."""
+"""Takes each snapshot in a separate process, so that no commit waits for one."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ _SHOWN_BYTES: Final = 2000
 
 
 class SnapshotProcess:
-    """Makes the snapshots of `journal`, each in a separate process."""
+    """Takes snapshots of `journal`, each in a separate process."""
 
     def __init__(self, journal: SqliteJournal | SharedJournal) -> None:
         self._journal = journal
@@ -25,7 +25,7 @@ class SnapshotProcess:
         return None if self._process is None else self._process.pid
 
     async def make(self, position: int) -> None:
-        """Make a snapshot at `position` or later, then trim the journal.
+        """Take a snapshot at `position` or later, then trim the journal.
 
         Raises JournalError with the process's output, or with the reason why it could not be started.
         """

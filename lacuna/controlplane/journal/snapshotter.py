@@ -1,4 +1,4 @@
-"""The process that makes a snapshot, by replaying later journal records on top of the previous one.
+"""The process that takes a snapshot by replaying later journal records on top of the previous one.
 
     python -m lacuna.controlplane.journal.snapshotter POSITION < PLACE
 
@@ -27,9 +27,7 @@ _NICENESS = 10
 
 
 def make_snapshot(path: str, position: int) -> int:
-    """Make a snapshot of the journal at `path`, at `position` or later, and return its position. Raises
-    JournalError.
-    """
+    """Take a snapshot of the journal at `path`, at `position` or later. Return its position. Raises JournalError."""
     with closing(connect(path)) as journal:
         journal.execute("PRAGMA query_only=1")
         database = SnapshotDatabase(snapshots_path(path), read_cluster_id(journal))
@@ -52,7 +50,7 @@ def make_snapshot(path: str, position: int) -> int:
 
 
 async def make_shared_snapshot(place: Place, position: int) -> None:
-    """Make a snapshot of a shared journal, at `position` or later. Raises JournalError."""
+    """Take a snapshot of a shared journal, at `position` or later. Raises JournalError."""
     with opened_reader(place) as (reader, snapshots):
         try:
             replica = Replica()
@@ -69,7 +67,7 @@ async def make_shared_snapshot(place: Place, position: int) -> None:
 
 
 def main(place: str, position: int) -> int:
-    """Make a snapshot of the journal at `place`. On an error, print it and return 1."""
+    """Take a snapshot of the journal at `place`. On an error, print it and return 1."""
     try:
         if shared := Place.parse(place):
             asyncio.run(make_shared_snapshot(shared, position))

@@ -253,7 +253,7 @@ class SqliteJournal:
         self._snapshots.store(snapshot)
 
     async def trim(self) -> None:
-        """Delete the rows that no restart needs, a few at a time, so that appends can run in between."""
+        """Delete the rows that are no longer needed for a restart, a few at a time, letting appends run in between."""
         while await self._submit(self._trim_some):
             pass
 

@@ -1,6 +1,6 @@
 """Authorizes operations according to the rules of Kafka's StandardAuthorizer (KIP-11, KIP-290, KIP-801).
 
-Super users may do everything. Of the ACLs that apply to a resource (by its name, a prefix of its name, or `*`), those
+Super users may do anything. Of the ACLs that apply to a resource (by its name, a prefix of its name, or `*`), those
 that deny the operation take precedence over those that allow it. Without an ACL that allows it, the operation is
 denied. An ACL that allows Read, Write, Delete or Alter also allows Describe, and one that allows AlterConfigs also
 allows DescribeConfigs; one that denies an operation denies nothing else.

@@ -22,17 +22,17 @@ class AuthorizerSettings:
         "authorizer.class.name",
         "",
         f"{STANDARD_AUTHORIZER}: ACLs decide what each principal may do. "
-        "Empty: every client that can connect may do everything.",
+        "Empty: every client that can connect may do anything.",
         option="--authorizer",
         flag=STANDARD_AUTHORIZER,
-        help="Let ACLs decide what each principal may do. Default: every client that can connect may do everything.",
+        help="Let ACLs decide what each principal may do. Default: every client that can connect may do anything.",
         panel="Clients",
         choices=("", STANDARD_AUTHORIZER),
     )
     super_users: str = setting(
         "super.users",
         "",
-        "Principals that may do everything regardless of ACLs, such as User:admin;User:operator.",
+        "Principals that may do anything regardless of ACLs, such as User:admin;User:operator.",
         option="--super-user",
         metavar="PRINCIPALS",
         panel="Clients",
@@ -50,21 +50,21 @@ class AuthorizerSettings:
 def authorizer_of(
     settings: AuthorizerSettings, security: Security, trusted: Collection[Principal] = ()
 ) -> Authorizer | None:
-    """Return the authorizer for the ACLs in `security`, or None if clients may do everything.
+    """Return the authorizer for the ACLs in `security`, or None if clients may do anything.
 
-    `trusted` principals may do everything, like super users. Raises UserError if settings are missing.
+    `trusted` principals may do anything, like super users. Raises UserError if settings are missing.
     """
     try:
         super_users = parse_principals(settings.super_users)
     except ValueError as error:
         raise UserError(
-            f"super.users: {error}; separate several principals with semicolons"
+            f"super.users: {error}; separate multiple principals with semicolons"
         ) from error
     if not settings.authorizer:
         if super_users or settings.allows_without_acls:
             given = "super.users" if super_users else "allow.everyone.if.no.acl.found"
             raise UserError(
-                f"{given} is set, but ACLs are not used, so all clients may do everything: add "
+                f"{given} is set, but ACLs are not used, so all clients may do anything: add "
                 "--authorizer, or remove the setting"
             )
         return None

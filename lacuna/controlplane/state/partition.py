@@ -63,7 +63,7 @@ class ProducerWindow:
             del batches[:BATCH_NUMBERS]
 
     def end_transaction(self, producer_epoch: int, now_ms: int) -> None:
-        """Apply a transaction marker of this epoch as Kafka does: a higher epoch drops all batches (KIP-890)."""
+        """Apply a transaction marker with this epoch as Kafka does: a higher epoch drops all batches (KIP-890)."""
         self.last_timestamp = now_ms
         self.remember(producer_epoch, ())
 

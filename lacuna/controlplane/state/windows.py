@@ -21,7 +21,7 @@ class ProducerSettings:
     producer_windows_max: int = setting(
         "producer.windows.max",
         1_000_000,
-        "The maximum number of idempotence windows in all partitions together. Each producer has one in each partition "
+        "The maximum number of idempotence windows across all partitions. Each producer has one in each partition "
         "that it writes to. Beyond this bound, the least recently used windows are dropped.",
         least=1,
     )

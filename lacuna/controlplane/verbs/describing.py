@@ -101,7 +101,9 @@ def describe_merges(turn: Turn, command: DescribeMerges) -> Reply:
 
 
 def _look(found: TopicMerges, partitions: Iterable[Partition], small_bytes: int, room: int) -> int:
-    """Add up what waits in these partitions, and return how many extents were examined (at most about `room`)."""
+    """Add up what is waiting to be merged in these partitions, until at least `room` partitions and extents have been
+    examined. Return how many were examined.
+    """
     looked = 0
     for partition in partitions:
         if looked >= room:

@@ -93,7 +93,7 @@ def _check_rows(command: ImportSegment, wanted: ImportedSlice, rows: Sequence[_R
             raise MalformedCommand("an extent lies outside its object")
         if tuple(identity) not in _DECIDED:
             raise MalformedCommand(
-                "an imported extent must belong to no transaction and have the true-offsets flag"
+                "an imported extent must not belong to a transaction, and must have the true-offsets flag"
             )
         if not end <= base_offset < next_offset <= wanted.end_offset:
             raise MalformedCommand("imported extents must be in order and within their slice")

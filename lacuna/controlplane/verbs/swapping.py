@@ -150,7 +150,7 @@ def _check_extents(given: Extents, object_sizes: Mapping[SegmentKey, int]) -> No
     )
     if not _MERGED.issuperset(identities):
         raise MalformedCommand(
-            "a merged extent must belong to no transaction and have the true-offsets flag"
+            "a merged extent must not belong to a transaction, and must have the true-offsets flag"
         )
 
 

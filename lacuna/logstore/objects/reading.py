@@ -166,7 +166,7 @@ def sort_ranges(ids: object, more_ids: object, positions: object) -> object:
 
 @cython.cfunc
 def _marks(part: object, heads: object) -> object:
-    """Return a byte for each index in the runs: 1 if it is in `part`, else 0. Raises the errors of `divide_runs`."""
+    """Return a byte for each index in the runs: 1 if in `part`, else 0. Raises the same errors as `divide_runs`."""
     index_of: cython.longlong[::1] = memoryview(part)
     i: cython.Py_ssize_t
     if not len(heads) or heads[0] != 0 or list(heads) != sorted(heads):

@@ -373,7 +373,7 @@ class S3Store(RangeReader):
         self.metrics.count_put(len(data))
         if "ETag" not in answer:
             raise StoreMisconfiguredError(
-                f"{self._where} returned no ETag for {key!r}, which a conditional write needs"
+                f"{self._where} returned no ETag for {key!r}, but conditional writes need one"
             )
         return str(answer["ETag"])
 

@@ -176,7 +176,7 @@ class RecordBatch:
             raise CorruptBatchError(f"its CRC-32C is {self.header.crc:08x}, not {computed:08x}")
 
     def section(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:
-        """Return the records section, decompressed. Raises the errors of `compression.decompress`.
+        """Return the records section, decompressed. Raises the same errors as `compression.decompress`.
 
         `max_bytes` does not apply to an uncompressed section, which is already in memory.
         """
@@ -186,7 +186,7 @@ class RecordBatch:
     def records(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> list[Record]:
         """Return the records in offset order. `max_bytes` limits the size of the decompressed section.
 
-        Raises InvalidRecordError if the records contradict the header, and the errors of `section`.
+        Raises InvalidRecordError if the records contradict the header, and the same errors as `section`.
         """
         return self._checked(kernel.read_records(self.section(max_bytes), self.header.record_count))
 
@@ -195,7 +195,7 @@ class RecordBatch:
     ) -> Iterator[list[Record]]:
         """Yield the records in lists of at most `most`, to limit memory: 7 bytes can become an object of hundreds.
 
-        Raises the errors of `records` when it reaches the first invalid record.
+        Raises the same errors as `records` when it reaches the first invalid record.
         """
         section = self.section(max_bytes)
         start, first, last_delta = 0, 0, -1

@@ -292,7 +292,7 @@ class _Scan:
         if end < 0:
             end = size
         if not 0 <= position <= end <= size:
-            raise ValueError(f"bytes {position} to {end} do not lie in a buffer of {size}")
+            raise ValueError(f"bytes {position} to {end} are not within a buffer of {size} bytes")
         self.data = self.raw
         self.at = position
         self.end = end

@@ -107,7 +107,9 @@ class _Cursor:
         self.end = section_end
         size: cython.longlong = self.varint(32)
         if size < 1 or size > section_end - self.position:
-            raise InvalidRecordError(f"its size of {size} bytes does not fit the batch", self.index)
+            raise InvalidRecordError(
+                f"its size of {size} bytes does not fit in the batch", self.index
+            )
         self.end = self.position + size
         self.position += 1
         return self.end
@@ -117,7 +119,7 @@ class _Cursor:
     def header_count(self) -> cython.longlong:
         count: cython.longlong = self.varint(32)
         if count < 0 or count > self.end - self.position:
-            raise InvalidRecordError(f"{count} headers do not fit the record", self.index)
+            raise InvalidRecordError(f"{count} headers do not fit in the record", self.index)
         return count
 
     @cython.cfunc

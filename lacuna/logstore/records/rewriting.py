@@ -145,7 +145,9 @@ class _Section:
         self.end = self.section_end
         size = self.varint(32)
         if size < 1 or size > self.section_end - self.position:
-            raise InvalidRecordError(f"its size of {size} bytes does not fit the batch", self.index)
+            raise InvalidRecordError(
+                f"its size of {size} bytes does not fit in the batch", self.index
+            )
         self.end = self.position + size
         self.attributes = self.data[self.position]
         self.position += 1
@@ -496,7 +498,7 @@ def coalesce(
     """Merge batches, regardless of their producers, into as few as possible (S19). Return a list of batches as bytes.
 
     `chunks` are buffers of one or more complete batches. See Rewriter for what is kept and where batches end. The
-    delete horizon bit is dropped. `codec` -1 means the first batch's codec. Raises the errors of `Rewriter.add`.
+    delete horizon bit is dropped. `codec` -1 means the first batch's codec. Raises the same errors as `Rewriter.add`.
     """
     rewriter: Rewriter = Rewriter(
         codec=codec, max_bytes=max_bytes, max_decompressed_bytes=max_decompressed_bytes
@@ -509,7 +511,7 @@ def coalesce(
 
 
 def has_tombstones(batch: object) -> bool:
-    """Whether any record of one whole batch has a null value. Raises the errors of `Rewriter.add`."""
+    """Whether any record in a complete batch has a null value. Raises the same errors as `Rewriter.add`."""
     data: cython.const[cython.uchar][::1] = batch
     size: cython.Py_ssize_t = batch_size(data, 0, len(batch))
     section: _Section = _Section()
@@ -626,7 +628,7 @@ class KeyTable:
         """Note the keys of one batch's records with offsets in [first_offset, end_offset), if any.
 
         Return -1 if all are noted, or the offset of the first record that was not noted because the table is full. The
-        offsets must be higher than all noted before. Raises the errors of `Rewriter.add`.
+        offsets must be higher than all noted before. Raises the same errors as `Rewriter.add`.
         """
         data: cython.const[cython.uchar][::1] = batch
         section: _Section = self.section
@@ -662,7 +664,7 @@ class KeyTable:
 
         A record is dropped if a later record with its key has been noted. With `drops_tombstones`, a tombstone is also
         dropped if its delete horizon is at or before `now_ms`; set this only if no older record with its key remains.
-        Raises the errors of `Rewriter.add`.
+        Raises the same errors as `Rewriter.add`.
         """
         data: cython.const[cython.uchar][::1] = batch
         section: _Section = self.section

@@ -3,8 +3,8 @@
 The CRC-32C is linear: the difference between two checksums depends only on the difference between the bytes. A wrong
 byte followed by n bytes changes the checksum by the byte's own table entry, advanced by n zero bytes. These steps can
 be reversed, so one pass from the end finds the byte. In up to 2^31 bits of data, only one byte can be the answer. But
-if several bytes are wrong, a false answer appears by chance in about `len(data)` of 2^24 cases, so confirm the answer
-with another checksum.
+if several bytes are wrong, a false answer appears by chance with a probability of about `len(data)` / 2^24, so confirm
+the answer with another checksum.
 """
 
 from __future__ import annotations

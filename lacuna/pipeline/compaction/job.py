@@ -97,7 +97,7 @@ class Compaction:
         check_store(store_url, control.cluster_id)
 
     def plan(self, topics: Sequence[str] = ()) -> list[RewritePlan]:
-        """Returns the plans that a run would start with, and changes nothing. Raises the errors of `run`."""
+        """Returns the plans that a run would start with, and changes nothing. Raises the same errors as `run`."""
         found: list[RewritePlan] = []
         waiting = deque(partitions_of(self._control, topics).items())
         while waiting:

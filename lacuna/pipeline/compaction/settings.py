@@ -55,7 +55,7 @@ class CompactionSettings:
             )
         if rewrite.segment_bytes < LARGEST_BATCH_BYTES:
             raise PipelineError(
-                f"segments of {rewrite.segment_bytes} bytes: choose {LARGEST_BATCH_BYTES} or more"
+                f"segments of {rewrite.segment_bytes} bytes are too small: choose {LARGEST_BATCH_BYTES} or more"
             )
         if rewrite.level is not None:
             _check_level(rewrite.codec, rewrite.level)

@@ -50,7 +50,9 @@ def scan_task(number: int, task: RewriteTask, now_ms: int) -> Iterator[pa.Record
 
 
 def _keys_of(store: ObjectStore, task: RewriteTask, share: Share) -> Iterator[RecordColumns]:
-    """Yields the keys of one share. Raises the errors of `load_blocks`, and DamagedDataError for unparsable records."""
+    """Yields the keys of one share. Raises the same errors as `load_blocks`, and DamagedDataError for unparsable
+    records.
+    """
     blocks = load_blocks(
         store, task.cluster_id, share.pieces(), block_bytes=task.settings.block_bytes
     )

@@ -157,7 +157,7 @@ def _past_ends(
         end = past.get(log.key)
         if end is None:
             raise StaleMetadataError(
-                f"{partition} was created while the batch was planned: try again"
+                f"{partition} was created while the batch was being planned: try again"
             )
         found[partition] = max(end, firsts[partition])
     return found

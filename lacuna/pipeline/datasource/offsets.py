@@ -97,7 +97,7 @@ def selected_logs(
     """Returns the logs of the selected partitions that exist now (of those in `among`, if given).
 
     With `are_read`, the records to read are in the bucket on return. A topic that is deleted during the call is treated
-    as if it had been deleted before. Raises the errors of `selected`.
+    as if it had been deleted before. Raises the same errors as `selected`.
     """
     keys = _among(selected(metadata, options.selection, may_miss=may_miss), among)
     while True:
@@ -128,7 +128,7 @@ def ends_as_of(
     that time.
 
     If nothing is known for that exact time, the last known time before it is used. Raises PipelineError if there is
-    none, and the errors of `selected`.
+    none, and the same errors as `selected`.
     """
     keys = selected(metadata, selection)
     past = metadata.as_of(list(keys.values()), at_ms, is_cut=is_cut)

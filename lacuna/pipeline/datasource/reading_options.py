@@ -66,7 +66,7 @@ _MAX_TRIGGER_DELAY: Final = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Selects all partitions of the topics `names`, or of topics whose names contain a match of `pattern`."""
+    """Selects all partitions of the topics `names`, or of topics whose names contain a match for `pattern`."""
 
     names: frozenset[str] = frozenset()
     pattern: re.Pattern[str] | None = None

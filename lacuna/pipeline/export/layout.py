@@ -35,7 +35,7 @@ class Layout:
     """The rules for turning records into rows. Can be pickled. Keys and values without a schema are bytes.
 
     With `is_flat`, each field of a typed key or value becomes a column. Rows that are written together are sorted by
-    the columns `sort_by`.
+    the columns in `sort_by`.
     """
 
     partition_by: str = NONE

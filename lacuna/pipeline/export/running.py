@@ -111,7 +111,7 @@ def export_topics(
 def run_export(export: Export, names: Sequence[str]) -> list[Outcome]:
     """Exports these topics up to one cut, and returns a report or failure for each of them.
 
-    A cut of several topics is recorded once all of them have reached it. Raises the errors of `export_topics`.
+    A cut of several topics is recorded once all of them have reached it. Raises the same errors as `export_topics`.
     """
     cut = plan_cut(export.control, names)
     outcomes: dict[str, Outcome] = {}

@@ -62,7 +62,7 @@ class TaskResult:
 def run_task(settings: TaskSettings, task: Task, attempt: int) -> TaskResult:
     """Exports the slices of a task. Each attempt writes to its own folder, so that concurrent ones do not collide.
 
-    Raises UndecodableRecordError, DestinationError, and the errors of `load_blocks`.
+    Raises UndecodableRecordError, DestinationError, and the same errors as `load_blocks`.
     """
     folder = f"{task.index:05d}-{attempt}"
     settings = replace(

@@ -382,7 +382,7 @@ async def test_s12_a_flush_that_fails_by_our_mistake_waits_for_those_before_it(
         first, lost, second = await asyncio.gather(*sent)
         assert [(each.error_code, each.base_offset) for each in (first, second)] == [(0, 0), (0, 1)]
         assert lost.error_code == NOT_LEADER
-        assert "unexpected error in the flush" in caplog.text
+        assert "unexpected error while flushing" in caplog.text
 
 
 async def test_s12_a_flush_that_would_overtake_another_is_not_committed(

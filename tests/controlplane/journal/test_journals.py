@@ -242,7 +242,7 @@ async def stored() -> MemoryStore:
 
 async def test_without_the_keys_it_is_not_taken_for_something_else(stored: MemoryStore) -> None:
     for read in (bucket(stored).load, bucket(stored).read):
-        with pytest.raises(JournalRefused, match="the journal is encrypted: name the file"):
+        with pytest.raises(JournalRefused, match="the journal is encrypted: specify the file"):
             await read(KEY)
     other = bucket(EncryptedConditionalStore(stored, some_keys("other")))
     with pytest.raises(JournalRefused, match="with key 'k1', but the test has only other"):

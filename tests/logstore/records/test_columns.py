@@ -164,7 +164,7 @@ def test_a_part_of_a_buffer(columns: ModuleType) -> None:
     (found,) = read(columns, buffer, position=size, end=2 * size)
     assert rows_of(found) == expected(batches[1:2])
     for position, end in ((-1, 5), (6, 5), (0, len(buffer) + 1)):
-        with pytest.raises(ValueError, match="do not lie"):
+        with pytest.raises(ValueError, match="are not within"):
             columns.ColumnBuilder().read(buffer, position, end if end != -1 else 0)
 
 

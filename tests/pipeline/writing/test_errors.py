@@ -32,7 +32,7 @@ def schema_of(columns: str) -> StructType:
     ("given", "columns", "message"),
     [
         ({"topic": "t"}, "key binary", "the required column 'value' is missing"),
-        ({}, GOOD, "there is no topic to write to: set the option topic, or add a column"),
+        ({}, GOOD, "there is no topic to write to: set the `topic` option, or add a column"),
         ({"topic": ""}, GOOD, "option topic is empty"),
         ({"topic": "t"}, "value binary, value binary", "there are several columns named 'value'"),
         (

@@ -31,7 +31,7 @@ def check_size(token: bytes) -> None:
 class Authenticated(NamedTuple):
     """The client's principal, and when its credentials expire (wall clock, ms since 1970), or None if they do not.
 
-    `is_token` says that the client authenticated with a delegation token.
+    `is_token` means that the client authenticated with a delegation token.
     """
 
     principal: Principal

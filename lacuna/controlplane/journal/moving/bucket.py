@@ -129,13 +129,13 @@ class BucketTarget:
         snapshot = await self._snapshots.load(self._manifest.cluster_id)
         header = await Appends(self._bucket).header_of(self._manifest.last.number)
         if header is None or header.mark != self._manifest.last or snapshot is None:
-            raise JournalCorrupt(f"{self.name} does not contain what was written: copy again")
+            raise JournalCorrupt(f"{self.name} does not contain what was written: copy it again")
         if snapshot.position != header.mark.position:
             raise JournalForeign(
                 f"{self.name} has a snapshot at position {snapshot.position} under "
                 f"journal/snapshots/, but the copied journal ends at {header.mark.position}. "
                 "Check that the copied journal is the cluster's newest one. "
-                "If so, move the objects under journal/snapshots/ elsewhere, and copy again"
+                "If so, move the objects under journal/snapshots/ elsewhere, and copy the journal again"
             )
         return Beginning(self._manifest.cluster_id, header.epoch, snapshot)
 

@@ -39,7 +39,7 @@ async def copy_journal(source: AbstractAsyncContextManager[Source], target: Targ
         if (_described(found, again), found.epoch) != (copied, written.epoch):
             raise JournalCorrupt(
                 f"{target.name} does not return what was written, so no control plane will lead "
-                "it: copy again"
+                "it: copy it again"
             )
         await led.confirm()
         await target.finish()

@@ -88,7 +88,7 @@ class PostgresqlTarget:
             raise self._in_use()
         snapshot = await self._snapshots.load(row["cluster_id"])
         if snapshot is None or snapshot.position != row["position"]:
-            raise JournalCorrupt(f"{self.name} does not contain what was written: copy again")
+            raise JournalCorrupt(f"{self.name} does not contain what was written: copy it again")
         return Beginning(row["cluster_id"], row["epoch"], snapshot)
 
     async def finish(self) -> None:

@@ -60,8 +60,8 @@ class PostgresqlWreck:
         return Salvage(name, opened.cluster_id, token, position, reached, state, problems)
 
     async def _fit(self, position: int, seal: Seal) -> Fit:
-        """Return how a snapshot fits. It fits unless a different append is at its position in the tables. A snapshot
-        that is ahead of the tables covers the records that they have lost.
+        """Return whether a snapshot fits the journal, or why not. It fits unless a different append is at its position
+        in the tables. A snapshot that is ahead of the tables covers the records that they have lost.
         """
         async with connected(self._url) as connection:
             found = await fit(connection, position, seal)

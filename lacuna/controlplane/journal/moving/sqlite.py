@@ -105,7 +105,7 @@ class SqliteTarget:
             with closing(connect_read_only(snapshots_path(self.name))) as connection:
                 snapshot = load_newest(connection, stored["cluster_id"])
         if snapshot is None or snapshot.position != position:
-            raise JournalCorrupt(f"{self.name} does not contain what was written: copy again")
+            raise JournalCorrupt(f"{self.name} does not contain what was written: copy it again")
         return Beginning(stored["cluster_id"], stored["fencing_token"], snapshot)
 
     async def finish(self) -> None:

@@ -403,7 +403,7 @@ class StreamsGroup:
 
 
 class StreamsDraft:
-    """A streams group that a decision is changing. Its members are copied at the first change.
+    """A streams group that a decision is changing. Its members are copied on the first change.
 
     `base` stays unchanged, and is None if there was no streams group.
     """

@@ -39,7 +39,7 @@ def to_batch(message_set: Buffer, max_bytes: int) -> bytes:
 def message_sets(
     batch: RecordBatch, magic: int, first_offset: int, max_decompressed_bytes: int
 ) -> Iterator[bytes]:
-    """Yield a batch's indivisible message sets. Raises the errors of `conversion.from_batches`."""
+    """Yield a batch's indivisible message sets. Raises the same errors as `conversion.from_batches`."""
     for records in batch.record_groups(MAX_WRAPPER_RECORDS, max_decompressed_bytes):
         if not records or records[-1].offset < first_offset:
             continue

@@ -40,7 +40,7 @@ def compress_set(codec: Codec, inner: Buffer, magic: int) -> bytes:
 
 
 def decompress_set(codec: Codec, value: Buffer, magic: int, max_bytes: int) -> bytes:
-    """Return the message set in a wrapper's `value`, of at most `max_bytes`. Raises the errors of `decompress`."""
+    """Return the message set in a wrapper's `value`, of at most `max_bytes`. Raises the same errors as `decompress`."""
     if codec is Codec.LZ4 and magic == MAGIC_0:
         value = with_right_checksum(value)
     return decompress(legacy_codec(codec), value, max_bytes)

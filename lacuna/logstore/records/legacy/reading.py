@@ -178,7 +178,7 @@ def unwrap(wrapper: Entry, left: int, max_bytes: int) -> bytes:
 
 
 def inner_entries(wrapper: Entry, inner: bytes, *, verify: bool = True) -> Iterator[Entry]:
-    """Yield the entries of `inner`. Raises the errors of `read_messages` for wrappers and for a different magic."""
+    """Yield the entries of `inner`. Raises the same errors as `read_messages` for wrappers and a different magic."""
     entry = None
     for entry in read_entries(inner, verify=verify):
         if entry.magic != wrapper.magic:

@@ -33,7 +33,7 @@ class RetryingJobClient(JobClient):
     ) -> list[Reply]:
         """Sends commands together, to be executed in order, and returns their replies.
 
-        If a reply is lost, all of them are sent again, for up to `retry_seconds`. Raises the errors of `ask`.
+        If a reply is lost, all of them are sent again, for up to `retry_seconds`. Raises the same errors as `ask`.
         """
         deadline = time.monotonic() + retry_seconds
         pause = _FIRST_PAUSE

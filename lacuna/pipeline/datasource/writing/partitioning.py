@@ -42,7 +42,7 @@ class Partitioner:
         if topics.null_count:
             raise PipelineError(
                 "a row has no topic: its column 'topic' is null; fill it in, filter such rows out, or set "
-                "the option topic"
+                "the `topic` option"
             )
         encoded = topics.dictionary_encode()
         asking = rows.select(["key", "value", "partition"])

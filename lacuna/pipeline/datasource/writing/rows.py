@@ -61,7 +61,7 @@ def check_schema(schema: StructType, topic: str | None) -> None:
         )
     if topic is None and "topic" not in columns:
         raise PipelineError(
-            "there is no topic to write to: set the option topic, or add a column 'topic'"
+            "there is no topic to write to: set the `topic` option, or add a column 'topic'"
         )
     for name in ("value", "key"):
         _expect(columns, name, (BinaryType, StringType), "binary or string")

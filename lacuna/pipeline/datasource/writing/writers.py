@@ -120,7 +120,7 @@ def commit(
     tasks: Sequence[TaskMessage],
     progress: QueryProgress | None,
 ) -> None:
-    """Commits the tasks' work, and releases their leases. Raises the errors of `commit_write`."""
+    """Commits the tasks' work, and releases their leases. Raises the same errors as `commit_write`."""
     if not any(task.segments for task in tasks):
         return
     with RetryingJobClient(options.location.require_control()) as control:

@@ -95,7 +95,7 @@ class ConsumerGroup:
 
 
 class Draft:
-    """A consumer group that a decision is changing, copied at the first change. `base` stays unchanged.
+    """A consumer group that a decision is changing, copied on the first change. `base` stays unchanged.
 
     `base` is None if there was no consumer group.
     """
