@@ -25,6 +25,7 @@ from lacuna.controlplane.shared.batches import (
     SegmentSlice,
     commit_of,
 )
+from lacuna.controlplane.state.settings import COLLECTED_AT_ONCE
 from lacuna.controlplane.v1.cluster_pb2 import (
     CreateTopic,
     CreateTopics,
@@ -35,8 +36,10 @@ from lacuna.controlplane.v1.cluster_pb2 import (
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import (
     CommitSegment,
+    ConfirmCollection,
     DeleteRecords,
     DeleteRecordsPartition,
+    PlanCollection,
     SegmentId,
 )
 from lacuna.logstore.segments.hot import hot_lease
@@ -88,6 +91,16 @@ class _Agent:
         await self._client.call(Command(renew_lease=RenewLease(lease_id=self._lease_id)))
         partitions = [DeleteRecordsPartition(partition=key, before_offset=-1) for key in self._keys]
         await self._client.call(Command(delete_records=DeleteRecords(partitions=partitions)))
+        await self._collect()
+
+    async def _collect(self) -> None:
+        """Confirms the deletion of the segments that are due, so that the control plane forgets them."""
+        plan = PlanCollection(lease_id=self._lease_id, max_segments=COLLECTED_AT_ONCE)
+        while due := (
+            await self._client.call(Command(plan_collection=plan))
+        ).collection_plan.segments:
+            deleted = ConfirmCollection(segments=due)
+            await self._client.call(Command(confirm_collection=deleted))
 
     def _commit(self) -> CommitSegment:
         self._sequence += 1
