@@ -39,7 +39,7 @@ HOT: Final = "lacuna_hot_bytes"
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How long and how fast (in MiB/s) to write, and the numbers of agents, of transactions and of producers.
+    """The duration and rate (in MiB/s) of the writes, and the numbers of agents, transactions and producers.
 
     One producer's flushes are small enough to be hot; those of several may not be. `options` are for the agents.
     """
@@ -128,7 +128,7 @@ def _aborted(services: Services, producers: int, amount: Amount) -> Run:
 
 
 def settle(target: Places) -> float:
-    """Waits until all records are in the bucket. Returns how many seconds that took. Raises BenchError."""
+    """Waits until all records are in the bucket. Returns the number of seconds that took. Raises BenchError."""
     started = time.monotonic()
     while left := target.metrics()[HOT]:
         if time.monotonic() - started > SETTLE_SECONDS:

@@ -80,7 +80,7 @@ def _bulk(records: int, keys: int, memory: int) -> None:
 
 
 def _pass(cluster: Cluster, cleaner: Cleaner) -> CleanReport | None:
-    """Makes one pass, which may take longer than `Cluster.run` allows."""
+    """Runs one pass, which may take longer than `Cluster.run` allows."""
 
     async def begin() -> asyncio.Task[CleanReport | None]:
         return asyncio.create_task(cleaner.run_once())

@@ -50,7 +50,7 @@ TINY = [source.to_bytes(8, "big") + bytes(92) for source in range(POOL_SIZE)]
 
 
 def producer(target: Target, **settings: Any) -> Any:
-    """Returns a producer with the settings in `PRODUCER`, overridden by `settings` (with underscores for dots)."""
+    """Returns a producer with the settings in `PRODUCER`, overridden by `settings` (underscores replace dots)."""
     config = {**target.client, **PRODUCER}
     config.update({name.replace("_", "."): value for name, value in settings.items()})
     return Producer(config)
@@ -96,7 +96,7 @@ def produce(
     deliveries: Deliveries | None = None,
     pool: list[bytes] = POOL,
 ) -> None:
-    """Queues record number `index` for the next partition in turn. Waits while the queue is full."""
+    """Queues record number `index`, cycling through the partitions. Waits while the queue is full."""
     value = pool[index % POOL_SIZE]
     while True:
         try:
@@ -121,7 +121,7 @@ def produce_all(client: Any, topic: str, count: int, pool: list[bytes] = POOL) -
 def ready_producer(target: Target, topic: str, pool: list[bytes] = POOL, **settings: Any) -> Any:
     """Returns a producer that has written one record per partition, so that it has its producer id and connections.
 
-    librdkafka may wait half a second before its first record, whatever the server. Raises BenchError.
+    librdkafka may wait half a second before its first record, regardless of the server. Raises BenchError.
     """
     client = producer(target, **settings)
     client.list_topics(topic, timeout=TIMEOUT_SECONDS)

@@ -88,7 +88,7 @@ def line(row: Row) -> str:
 
 
 def _an_inflow(row: Row, name: str) -> float:
-    """Converts a rate to an amount per GiB that arrives."""
+    """Converts a rate to an amount per GiB of incoming data."""
     return float(row[name] / load_of(row).gibibytes)
 
 

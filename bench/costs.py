@@ -34,7 +34,7 @@ DAY_SECONDS = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How many seconds and how fast (in MiB/s) to write, the flush intervals (in ms), and the numbers of agents."""
+    """The duration and rate (in MiB/s) of the writes, the flush intervals (in ms), and the numbers of agents."""
 
     seconds: float
     rate: int

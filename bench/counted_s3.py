@@ -70,7 +70,7 @@ class CountedS3:
 
 
 def use_credentials() -> None:
-    """Sets credentials in the environment if there are none. moto accepts any."""
+    """Sets arbitrary credentials in the environment if there are none; moto accepts any."""
     for name, value in CREDENTIALS.items():
         os.environ.setdefault(name, value)
 

@@ -27,7 +27,7 @@ def crowd_at(
 ) -> Iterator[tuple[list[socket.socket], list[socket.socket]]]:
     """Opens `idle` connections that have sent one request, and `halves` that have sent half of a 64 KiB request.
 
-    Yields both lists. Raises BenchError if this process may not open enough sockets.
+    Yields both lists. Raises BenchError if this process is not allowed to open enough sockets.
     """
     _allow_files(idle + halves + OTHER_FILES)
     host, _, port = bootstrap.split(",")[0].rpartition(":")
@@ -71,7 +71,7 @@ def work_of(idle: int, halves: int) -> str:
 
 
 def crowd(bench: Bench) -> Iterator[Row]:
-    """Yields a row with and a row without the other clients, and checks at the end that all are still served."""
+    """Yields one row with the other clients and one without them, and checks at the end that all are still served."""
     yield from _beside(bench, 0, 0)
     yield from _beside(bench, bench.size.idle_connections, bench.size.half_requests)
 

@@ -51,8 +51,8 @@ class Spread:
 class Row:
     """One piece of work on one target.
 
-    Other load on the machine disturbed `repeated` runs, which were repeated, and `noisy` runs, which were kept because
-    repetition did not help.
+    `repeated` counts the repetitions that other load on the machine made necessary, and `noisy` the runs that were kept
+    although repetition did not help.
     """
 
     work: str

@@ -145,7 +145,7 @@ class Load:
 
 @dataclass(slots=True)
 class Producer:
-    """A transactional producer. `is_open` says whether it has written since its last transaction ended."""
+    """A transactional producer. `is_open` is true if it has written since its last transaction ended."""
 
     transactional_id: str
     producer_id: int = -1
@@ -155,7 +155,7 @@ class Producer:
 
 @dataclass(slots=True)
 class Place:
-    """A partition on an agent that writes it, with the producer that writes to it there and the next sequence."""
+    """A partition on an agent that writes it, with the producer that writes to it there and its next sequence."""
 
     key: TopicPartition
     producer: Producer
@@ -331,7 +331,8 @@ class Fleet:
         """Returns the fewest GETs per object with which consumers' agents can read it: one fetch each, right after the
         commit.
 
-        The agent that wrote the object has it in its cache. Only half of the transactions are read; the others aborted.
+        The agent that wrote the object has it in its cache. Only half of the transactions are read; the others are
+        aborted.
         """
         index_of = {key.SerializeToString(): index for index, key in enumerate(self.keys)}
         readers: dict[tuple[int, int], int] = {}

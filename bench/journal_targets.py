@@ -28,7 +28,7 @@ unix_socket_directories = '{folder}'
 
 @contextmanager
 def postgresql() -> Iterator[PostgresqlServer | None]:
-    """Starts a server on a Unix socket. If PostgreSQL is not installed, says so and yields None."""
+    """Starts a server on a Unix socket. If PostgreSQL is not installed, prints a message and yields None."""
     folder = binaries()
     if folder is None:
         print(f"{POSTGRESQL} is left out, because it is not installed (apt-get install postgresql)")

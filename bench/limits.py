@@ -33,7 +33,7 @@ COPIES_OF_A_READ = 2
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit of a figure: its name, how it is measured, and its value, or None if it was not measured."""
+    """A limit on a figure: its name, how it is measured, and its value, or None if it was not measured."""
 
     work: str
     figure: Figure

@@ -1,4 +1,4 @@
-"""The machine and the versions behind a run's figures. Contains no names of hosts or people."""
+"""The machine and the versions behind a run's figures, without any names of hosts or people."""
 
 import importlib.metadata
 import os

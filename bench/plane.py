@@ -51,7 +51,7 @@ class Producer:
 
 
 class Plane:
-    """A state machine, its journal records not yet taken, and the seconds of each step of each command.
+    """A state machine, its journal records not yet taken, and the seconds that each step of each command took.
 
     The state machine starts from `state`, if given. Records are kept if `journal` is true, and times while `samples` is
     a dictionary.
@@ -79,7 +79,7 @@ class Plane:
         return reply.topics_created.topics[0].topic_id
 
     def watch(self, topic_id: bytes, partition: int) -> PartitionView:
-        """Returns a partition's view as agents have it, which later commands keep current."""
+        """Returns a view of a partition like those of agents, which later commands keep current."""
         view = PartitionView(topic_id, partition, NoFeed())
         view.apply(self.state.watch((topic_id, partition)))
         self.views[topic_id, partition] = view
@@ -107,7 +107,7 @@ class Plane:
         self.do(f"CommitSegment, {len(keys)}", Command(commit_segment=committed))
 
     def end(self, producer: Producer, *, committed: bool) -> None:
-        """Ends the transaction with EndTxn as it was before KIP-890."""
+        """Ends the transaction with an EndTxn from before KIP-890."""
         ended = EndTxn(
             transactional_id=producer.transactional_id,
             producer_id=producer.producer_id,

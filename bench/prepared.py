@@ -50,7 +50,7 @@ class Prepared(Lacuna):
         return resident_bytes(self.pids)
 
     def settle(self) -> None:
-        """Waits for the end of the process that takes a snapshot. Raises BenchError."""
+        """Waits for the process that takes a snapshot to end. Raises BenchError."""
         deadline = time.monotonic() + SNAPSHOT_SECONDS
         while process_tree(self.pids) != set(self.pids):
             if time.monotonic() > deadline:

@@ -57,13 +57,13 @@ def targets_of(rows: Sequence[Row]) -> list[str]:
 
 
 def runs_of(rows: Sequence[Row]) -> str:
-    """Says how many runs the figures are based on."""
+    """Describes how many runs the figures are based on."""
     runs = {len(row.runs) for row in rows}
     return "one run" if runs == {1} else f"medians (least–most) of {max(runs)} runs"
 
 
 def table(rows: Sequence[Row]) -> list[list[str]]:
-    """Tabulates a section: a heading, then a line per work and figure, with each target's spread and the ratios."""
+    """Tabulates a section: a heading, then a line per workload and figure, with each target's spread and the ratios."""
     targets = targets_of(rows)
     pairs = [pair for pair in RATIOS if set(pair) <= set(targets)]
     lines = [["work", "", *targets, *(" / ".join(pair) for pair in pairs)]]

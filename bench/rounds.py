@@ -7,7 +7,7 @@ which decides its order and repetitions:
 
 Before each run, dirty pages are written out and all targets become idle, so that no run pays for the previous one. A
 run during which other processes used more than `NOISE_PERCENT` of the machine is repeated, at most `size.repeats`
-times. If that does not help, the least disturbed try is kept and counted as noisy.
+times. If that does not help, the least disturbed attempt is kept and counted as noisy.
 """
 
 import os
@@ -246,7 +246,7 @@ class Bench:
         kept: list[tuple[Target, Measured]],
         rows: dict[str, list[Row]],
     ) -> None:
-        """Repeats the noisy runs in `kept`, again alternately. The quieter of two tries is kept."""
+        """Repeats the noisy runs in `kept`, again alternately, and keeps the quieter of two attempts."""
         for _ in range(self.size.repeats):
             for place, (target, before) in enumerate(kept):
                 if before.excess_percent > 0 and self._patience.seconds > 0:

@@ -194,7 +194,7 @@ def _names(known: Mapping[str, object]) -> Callable[[str], list[str]]:
 
 
 def _start(stack: ExitStack, arguments: argparse.Namespace) -> Iterator[Target]:
-    """Starts the targets that the chosen sections need. If Kafka is missing, says so and continues without it."""
+    """Starts the targets that the chosen sections need. If Kafka is missing, prints a message and omits it."""
     wanted = {label for name in arguments.sections for label in SECTIONS[name].targets}
     for label in arguments.targets:
         if label in wanted:

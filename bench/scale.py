@@ -1,4 +1,4 @@
-"""What a Fetch and a transaction cost the server while something else grows, such as partitions or connections.
+"""The server's cost of a Fetch and of a transaction as something else grows, such as partitions or connections.
 
 The figures are CPU microseconds per request, for all server processes. A rate would only show how much CPU time the
 clients, on the same two cores, leave over. The last rows are for the state machine alone, in this process.

@@ -1,8 +1,8 @@
 """How soon a standby with a large state is ready, and how soon it leads after the leader has been killed.
 
-Every extent is alone in its object, which is the most expensive case. The journal is in PostgreSQL or in moto's bucket.
-It starts with a snapshot, followed by `LATER` records of transactions with one batch, `TOGETHER` of them in each
-append. `LATER` is slightly less than what triggers another snapshot. The times are measured from the start of the
+Every extent is alone in its object, which is the most expensive case. The journal, in PostgreSQL or in moto's bucket,
+starts with a snapshot, followed by `LATER` records of transactions with one batch, `TOGETHER` of them in each append.
+`LATER` is slightly less than the number that triggers another snapshot. The times are measured from the start of the
 standby's process and from the leader's end. A takeover includes the lease of `LEASE_SECONDS`.
 """
 
@@ -83,7 +83,7 @@ def standby(bench: Bench) -> Iterator[Row]:
 
 
 def _pairs_of_places(stack: ExitStack) -> Iterator[tuple[Place, Place]]:
-    """Yields two places of each kind, because a control plane that leads a journal writes to it."""
+    """Yields two places of each kind, because a control plane writes to the journal that it leads."""
     if server := stack.enter_context(postgresql()):
         one, other = (
             Place(POSTGRESQL, server.make_database(name), "") for name in ("one", "other")

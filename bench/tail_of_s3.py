@@ -32,7 +32,7 @@ class _Unknown(Latencies):
 
 
 def without_second_attempts(store: S3Store) -> S3Store:
-    """Makes a store stop second attempts at slow requests, and returns it."""
+    """Disables a store's second attempts at slow requests, and returns the store."""
     store._attempts.latencies = _Unknown()
     return store
 

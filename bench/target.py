@@ -59,7 +59,7 @@ class Target(ABC):
     def forget(self) -> bool:
         """Empties the server's own cache of records, if it has one, so that the next read goes to its store.
 
-        Returns whether that took a restart. The operating system's page cache stays warm, for all targets.
+        Returns whether this required a restart. The operating system's page cache stays warm for all targets.
         """
         return False
 

@@ -3,10 +3,10 @@
 An agent in another zone writes everything, so each object has slices of all partitions. Then only the zone's agents
 run, with cold caches, while ten consumers each read everything.
 
-- librdkafka asks the agent that leads a partition, so each agent reads the slices of its own partitions.
+- librdkafka reads from the agent that leads a partition, so each agent reads the slices of its own partitions.
 - Each consumer reads one partition after another from a single agent, regardless of leaders (bench/fetches.py), so each
   agent reads everything.
-- As in the first case, but an agent is killed once a hundredth has been read.
+- As in the first case, but an agent is killed once a hundredth of the data has been read.
 """
 
 import time
@@ -38,7 +38,9 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The MiB to write, in total and at once, the numbers of partitions and agents, and of how many agents one dies."""
+    """The MiB to write, in total and at once, the numbers of partitions and agents, and the number of agents before one
+    dies.
+    """
 
     mebibytes: int
     partitions: int
@@ -133,7 +135,7 @@ def _measure(
 
 
 def _write(client: Any, topic: str, amount: Amount) -> None:
-    """Writes records to all partitions in turn, `at_once` MiB at a time."""
+    """Writes records to all partitions, one after another, `at_once` MiB at a time."""
     deliveries = Deliveries()
     total = amount.mebibytes * 1024
     for index in range(total):
@@ -160,7 +162,7 @@ def _in_threads(
 
 
 def _kill_an_agent(server: ZoneAgents, topic: str, amount: Amount) -> list[Reading]:
-    """Kills the last agent once a hundredth of everything has been read, when most is still unread."""
+    """Kills the last agent once a hundredth of the data has been read, when most is still unread."""
     few = CONSUMERS * amount.mebibytes * 1024 // 100
 
     def kill(readings: list[Reading]) -> None:

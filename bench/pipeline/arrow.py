@@ -1,8 +1,9 @@
 """Compares `lacuna.read` with other ways to read a topic in Python: `python -m bench.pipeline.arrow`.
 
 The log contains 1 GiB of 1 KiB records (`--mib` for less), some of them aborted. The other ways are a loop over
-confluent_kafka's `poll`, on Lacuna and on Apache Kafka, which makes the same Arrow batches; Spark's Kafka source, which
-counts the records and their bytes; and pyarrow, which reads the same rows from a Parquet file with the same codec.
+confluent_kafka's `poll`, on Lacuna and on Apache Kafka, which creates the same Arrow batches; Spark's Kafka source,
+which counts the records and their bytes; and pyarrow, which reads the same rows from a Parquet file with the same
+codec.
 
 Everything runs on one core, including the server, if there is one. A figure is the minimum CPU time of reader and
 server over several rounds, since other work on the machine lengthens wall times.

@@ -98,7 +98,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def start(stack: ExitStack, labels: list[str]) -> Iterator[Target]:
-    """Starts the targets. If Kafka or Spark's source for it is missing, says so and continues without it."""
+    """Starts the targets. If Kafka or Spark's source for it is missing, prints a message and continues without it."""
     for label in labels:
         try:
             if label == KAFKA:

@@ -24,7 +24,7 @@ POM = Path(__file__).with_name("pom.xml")
 
 
 class Source(Protocol):
-    """What `spark.read` and `spark.readStream` have in common."""
+    """The common interface of `spark.read` and `spark.readStream`."""
 
     def format(self, source: str) -> Any: ...
 
@@ -41,7 +41,7 @@ def versions() -> dict[str, str]:
 
 
 def jars() -> Path:
-    """Returns the folder with the jars of Spark's Kafka source, and downloads them if missing. Raises KafkaMissing."""
+    """Returns the folder with the jars of Spark's Kafka source. Downloads missing jars. Raises KafkaMissing."""
     named = re.search(r"<source\.version>(.+?)</", POM.read_text())
     if named is None:
         raise BenchError(f"{POM} names no source.version")
