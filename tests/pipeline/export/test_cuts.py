@@ -426,7 +426,7 @@ def test_old_snapshots_are_deleted_but_not_those_of_the_newest_cut(
 
 
 class Load:
-    """Eight producers that move amounts between two topics with four partitions. They abort half of their transactions."""
+    """Eight producers move amounts between two topics with four partitions. They abort half of the transactions."""
 
     def __init__(self, cluster: Cluster, topics: Sequence[str]) -> None:
         self._cluster = cluster
