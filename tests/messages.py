@@ -1,4 +1,4 @@
-"""Every message of lacuna.wire, and values of them from the fields of one version."""
+"""Every message of lacuna.wire, and values built from the fields of one version."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ RESPONSES = {each.api_key: each for name, each in MESSAGES.items() if name.endsw
 
 
 def versions_of(message: Message[Any]) -> range:
-    """Return all versions."""
     return range(message.versions[0], message.versions[1] + 1)
 
 
@@ -50,9 +49,7 @@ def names(struct: Struct, version: int) -> list[str]:
 
 
 def make(struct: Struct, version: int, /, **fields: Any) -> Any:
-    """Return a value with these fields, and defaults for the rest. Raises TypeError for a field that the
-    version lacks.
-    """
+    """Return a value with these fields and defaults for the rest. Raises TypeError if the version lacks a field."""
     if unknown := fields.keys() - set(names(struct, version)):
         raise TypeError(f"v{version} of {struct.make.__name__} lacks {', '.join(unknown)}")
     return struct.make(**fields)
@@ -80,12 +77,12 @@ def _struct_of_request(api_key: int, name: str) -> Struct:
 
 
 def encode_body(api_key: int, version: int, asked: Any) -> bytes:
-    """Return the bytes of a request without its header."""
+    """Return the bytes of a request, without its header."""
     return REQUESTS[api_key].write(asked, version)
 
 
 def read_exactly(message: Message[Any], body: bytes, version: int) -> Any:
-    """Return the message that fills `body`."""
+    """Return the message that takes up all of `body`."""
     found = message.read(memoryview(body), version)
     assert message.write(found, version) == body
     return found

@@ -1,4 +1,4 @@
-"""Runs a PostgreSQL server for tests, from the binaries of Debian's package `postgresql`."""
+"""Runs a PostgreSQL server for tests, using the binaries from Debian's `postgresql` package."""
 
 import asyncio
 import glob
@@ -50,10 +50,10 @@ def binaries() -> str | None:
 
 
 class PostgresqlServer:
-    """A server on a Unix socket only. It runs as `postgres` if the tests run as root.
+    """A server that listens only on a Unix socket. It runs as `postgres` if the tests run as root.
 
-    Its folder is accessible to that user, unlike perhaps the tests' temporary folders. `configuration` is added to the
-    server's defaults, with its folder for `{folder}`.
+    That user can access its folder, unlike perhaps the tests' temporary folders. `configuration` is added to the
+    server's defaults, with `{folder}` replaced by its folder.
     """
 
     def __init__(self, bin_folder: str, configuration: str = _CONFIGURATION) -> None:
@@ -104,7 +104,7 @@ class PostgresqlServer:
         return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
 
     def restart(self) -> None:
-        """Kill every process of the server at once, and restart it on its data."""
+        """Kill every process of the server simultaneously, and restart it with its data."""
         self._control("restart", "-m", "immediate", "-l", "log")
 
     def stop(self) -> None:

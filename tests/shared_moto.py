@@ -1,7 +1,7 @@
-"""One S3 server of moto for all processes of a test run, started by the first test that uses it.
+"""One moto S3 server for all processes of a test run, started by the first test that uses it.
 
-Each server takes a second of CPU to start, and each of pytest-xdist's workers used to start one for each folder with a
-conftest.
+Starting a server takes a second of CPU time, and each of pytest-xdist's workers used to start one for each folder with
+a conftest.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _numbers = itertools.count(1)
 class Landlord:
     """Sends the URL of the one server to each process that connects to `address`.
 
-    Thread and server end with the process that created this object, which is the one that started pytest-xdist's
-    workers.
+    The thread and the server end with the process that created this object, which is the one that started
+    pytest-xdist's workers.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Landlord:
 
 @pytest.fixture(scope="session")
 def moto_endpoint(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The URL of an S3 server. A conftest.py imports this."""
+    """The URL of an S3 server. Conftest modules import this fixture."""
     address = getattr(request.config, "workerinput", {}).get("moto")
     if address is None:
         from lacuna.operating.moto import MotoServer
@@ -57,7 +57,7 @@ def moto_endpoint(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def moto_url(request: pytest.FixtureRequest) -> str:
-    """The URL of an empty bucket on that server. This process and its children have its credentials from now on."""
+    """The URL of an empty bucket on that server. From now on, this process and its children have its credentials."""
     from lacuna.logstore.objects import bucket_url
     from lacuna.operating.moto import CREDENTIALS
     from lacuna.operating.stores import open_checked
@@ -69,5 +69,5 @@ def moto_url(request: pytest.FixtureRequest) -> str:
 
 
 def fresh_bucket() -> str:
-    """The name of a bucket that no other test has."""
+    """Return the name of a bucket that no other test uses."""
     return f"bucket-{_WORKER}-{next(_numbers)}"

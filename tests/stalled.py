@@ -1,8 +1,7 @@
 """Ends a run that hangs, and shows where it hangs.
 
-pytest-timeout fails a test from within Python, and only once. A call that never returns to Python outlasts it, and so
-does the code that a failed test leaves to its fixtures' ends. It does not watch the process that distributes the tests
-either.
+pytest-timeout fails a test from within Python, and only once. It cannot end a call that never returns to Python, nor
+fixture cleanup that hangs after a failed test. It does not watch the process that distributes the tests either.
 """
 
 import faulthandler
@@ -13,9 +12,9 @@ import pytest
 
 
 class Watch:
-    """A plugin. Every test has `grace` seconds beyond its time limit, and as long again for its fixtures' ends.
+    """A plugin. Every test has `grace` seconds beyond its time limit, and as long again for its fixtures' cleanup.
 
-    The process that distributes tests learns of a hang within `silence` seconds.
+    The process that distributes tests notices a hang within `silence` seconds.
     """
 
     def __init__(self, config: pytest.Config, *, grace: float = 60, silence: float = 2_400) -> None:
@@ -41,7 +40,7 @@ class Watch:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Use faulthandler's own limit, which is the same for all tests."""
+        """Start faulthandler's timer with this test's limit."""
         self._watch_test(item)
         try:
             return (yield)

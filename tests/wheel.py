@@ -24,7 +24,7 @@ _HIDDEN = ("PYTHONPATH", "PYSPARK_PYTHON", "VIRTUAL_ENV")
 
 
 def copy_sources(folder: Path) -> Path:
-    """Copy all sources of a wheel, as a checkout has them."""
+    """Copy all sources that a wheel needs, as a checkout has them."""
     ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.c")
     for name in PACKAGES:
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
@@ -43,7 +43,7 @@ def build_wheel(sources: Path, folder: Path, **environment: str) -> Path:
 
 
 def shared_wheel(factory: pytest.TempPathFactory) -> Path:
-    """Return the wheel of this repository. The first process of a test run that needs it builds it."""
+    """Return the wheel of this repository, which the first process of a test run that needs it builds."""
     folder = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
@@ -59,9 +59,9 @@ def shared_wheel(factory: pytest.TempPathFactory) -> Path:
 
 
 def install(wheel: Path, folder: Path, extras: str = "", beside: Sequence[str] = ()) -> Path:
-    """Create an environment with the wheel, its dependencies, and the distributions `beside`. Return its Python.
+    """Create an environment with the wheel, its dependencies, and the distributions in `beside`. Return its Python.
 
-    Nothing is downloaded: the dependencies are links to those of the environment that runs the tests, and pip finds
+    Nothing is downloaded: the dependencies are links to those in the environment that runs the tests, and pip finds
     them installed.
     """
     wanted = [Requirement(each) for each in beside]
@@ -76,9 +76,7 @@ def install(wheel: Path, folder: Path, extras: str = "", beside: Sequence[str] =
 
 
 def install_editable(sources: Path, folder: Path) -> Path:
-    """Create an environment with some sources installed in place, not compiled, without dependencies. Return its
-    Python.
-    """
+    """Create an environment with sources installed in place, uncompiled, without dependencies. Return its Python."""
     python = _environment(folder, [Requirement("setuptools"), Requirement("cython")])
     options = ["--no-index", "--no-deps", "--no-build-isolation", "--editable", str(sources)]
     run(_pip("--python", str(python), "install", *options), folder, CC="false")
@@ -99,7 +97,7 @@ def outside() -> dict[str, str]:
 
 
 def run(command: Sequence[str | Path], folder: Path, **environment: str) -> str:
-    """Run a command in a folder with the environment `outside`. Return its output. It must succeed."""
+    """Run a command in a folder with the environment from `outside`. It must succeed. Return its output."""
     ran = subprocess.run(
         [str(each) for each in command],
         cwd=folder,

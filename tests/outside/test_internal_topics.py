@@ -1,4 +1,4 @@
-"""Tests tools that read __consumer_offsets and __transaction_state: clients, and Kafka's own formatters (ADR 43)."""
+"""Tests tools that read __consumer_offsets and __transaction_state: clients and Kafka's own formatters (ADR 43)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PATIENCE = 60
 
 
 def committed(message: Message) -> tuple[str, str, int, int | None]:
-    """Return the group, topic and partition of an offset, and the offset, or None for a tombstone."""
+    """Return the group, topic, partition and offset of a commit. The offset is None for a tombstone."""
     key, value = message.key(), message.value()
     assert isinstance(key, bytes)
     assert struct.unpack_from(">h", key) == (OFFSET_COMMIT_KEY.api_key,)

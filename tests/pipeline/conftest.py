@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def quick_python() -> Iterator[str]:
-    """The path of a Python that has already imported what our commands and Spark's workers need."""
+    """The path of a Python that has already imported the modules that our commands and Spark's workers need."""
     with forked_python() as program:
         yield program
 
@@ -93,7 +93,7 @@ def active_session(request: pytest.FixtureRequest) -> None:
     """Makes the Spark session active again before each test that uses it.
 
     Spark finds Python data sources through the active session, which belongs to a thread of the JVM. After minutes
-    without a call to the JVM, that thread may have been replaced, and no session is active.
+    without a call to the JVM, that thread may have been replaced, and then no session is active.
     """
     if "spark" in request.fixturenames:
         session = request.getfixturevalue("spark")
@@ -110,7 +110,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @dataclass(slots=True)
 class Written:
-    """The (key, value) of the records produced to a partition by offset, separately for committed and aborted ones."""
+    """The (key, value) of each record produced to a partition, by offset, with committed and aborted ones separate."""
 
     committed: dict[int, tuple[bytes | None, bytes | None]] = field(default_factory=dict)
     aborted: dict[int, tuple[bytes | None, bytes | None]] = field(default_factory=dict)
@@ -123,7 +123,7 @@ def transact(
     partition: int = 0,
     client: Mapping[str, str] | None = None,
 ) -> Written:
-    """Writes transactions (is_committed, [(key, value), ...]) in order, with one producer. All are durable then."""
+    """Write transactions (is_committed, [(key, value), ...]) in order, with one producer, until all are durable."""
     written = Written()
     producer = Producer(
         {
@@ -154,7 +154,7 @@ def transact(
 
 
 def transactional(cluster: Cluster, name: str) -> Producer:
-    """Returns a producer whose transactions may stay open, however long Spark takes to start."""
+    """Return a producer whose transactions may stay open, however long Spark takes to start."""
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -182,14 +182,14 @@ def control_of(cluster: Cluster) -> JobClient:
 
 
 def publish_snapshot(cluster: Cluster, later_ms: int = 0) -> None:
-    """Publishes a snapshot of the metadata that is valid for an hour."""
+    """Publish a metadata snapshot that is valid for an hour."""
     store, now_ms = shared_store(cluster.store_url), wall_clock_ms() + later_ms
     with control_of(cluster) as control:
         publish_metadata(control, store, keep_ms=3_600_000, now_ms=now_ms)
 
 
 def pins_of(cluster: Cluster) -> Mapping[int, Any]:
-    """Returns the pins, by id, as they are from now on."""
+    """Return a live view of the pins, by id."""
     return cluster.embedded.running.runtime._state.segments.pins
 
 
@@ -205,7 +205,7 @@ def consumed(
     partitions: Iterable[int] = (0,),
     first: int = OFFSET_BEGINNING,
 ) -> list[Message]:
-    """Returns the committed messages of partitions, from an offset on, as a new consumer gets them."""
+    """Return the committed messages of partitions from an offset onwards, as a new consumer receives them."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -236,7 +236,7 @@ def consumed(
 
 @contextmanager
 def at_work(jobs: Sequence[Callable[[Event], None]]) -> Iterator[None]:
-    """Runs jobs in threads during the block, after which their event is set. Raises the error of one that failed."""
+    """Run jobs in threads during the block, then set their event. Raises the error of a job that failed."""
     is_over = Event()
     with ThreadPoolExecutor(len(jobs)) as pool:
         running = [pool.submit(job, is_over) for job in jobs]

@@ -1,8 +1,8 @@
-"""A Python for commands and for Spark that is forked from a process with the imports.
+"""A Python for commands and for Spark that is forked from a process that has already imported slow modules.
 
-Spark starts a Python for each query that it plans and for each stream that it reads, and these imports took most of the
-time of the tests. `forked_python` returns the path of a program that accepts `-m` or `-c` as Python does, and runs them
-in a fork of this process.
+Spark starts a Python process for each query that it plans and for each stream that it reads, and these imports took
+most of the tests' time. `forked_python` yields the path of a program that accepts `-m` or `-c` as Python does, and runs
+the module or code in a fork of that process.
 """
 
 import gc
@@ -62,7 +62,7 @@ sys.exit(int(server.recv(16) or 1))
 
 @contextmanager
 def forked_python() -> Iterator[str]:
-    """The program, while the forking process runs."""
+    """Yield the program's path while the forking process runs."""
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listening:
         path, program = Path(folder, "forks"), Path(folder, "python")
         listening.bind(str(path))
@@ -121,7 +121,7 @@ def _keep(connection: socket.socket) -> None:
 def _become(
     files: list[int], arguments: list[str], environment: dict[str, str], at: str
 ) -> NoReturn:
-    """Behave as Python with these arguments. An exit ends the process."""
+    """Behave like Python with these arguments. On exit, the process ends."""
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)

@@ -1,4 +1,4 @@
-"""`lacuna.read` and `lacuna.follow`: what they return is what a read_committed consumer gets."""
+"""Tests that `lacuna.read` and `lacuna.follow` return what a read_committed consumer receives."""
 
 import re
 import subprocess
@@ -45,7 +45,7 @@ PARTITIONS = 3
 
 
 def write(cluster: Cluster, topic: str, count: int = 30) -> None:
-    """Writes transactions over all partitions, every second of which is aborted, and then leaves one open."""
+    """Write transactions across all partitions, abort every second one, and leave one more open."""
     producer = transactional(cluster, topic)
     for number in range(count):
         producer.begin_transaction()
@@ -66,7 +66,7 @@ def write(cluster: Cluster, topic: str, count: int = 30) -> None:
 
 
 def consume(cluster: Cluster, topic: str) -> list[Any]:
-    """Returns what a read_committed consumer receives, as rows of `lacuna.read`."""
+    """Return what a read_committed consumer receives, as rows of `lacuna.read`."""
     return sorted(map(row, consumed(cluster, topic, range(PARTITIONS))), key=place)
 
 
@@ -295,7 +295,7 @@ def test_an_error_in_a_unit_follows_the_items_before_it(threads: int) -> None:
 
 
 def transfer(producer: Producer, number: int) -> None:
-    """Writes a transaction to one partition of each topic, and leaves it open."""
+    """Write one record to each topic in a transaction, and leave it open."""
     producer.begin_transaction()
     for topic, amount in (("debits", -number), ("credits", number)):
         producer.produce(topic, b"%d" % amount, b"%d" % number, number % 2)
@@ -304,7 +304,7 @@ def transfer(producer: Producer, number: int) -> None:
 
 @pytest.mark.slow
 def test_a_follower_gets_whole_transactions(running: Cluster) -> None:
-    """The first transfer waits in one partition behind an open transaction, which in the other it does not."""
+    """In one of its two topics, the first transfer is behind an open transaction."""
     for topic in ("debits", "credits"):
         running.create_topic(topic, 2)
     producer, blocking = (transactional(running, name) for name in ("transfers", "blocking"))
@@ -525,7 +525,7 @@ print(count, int(most[1]) // 1024)
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_topic(running: Cluster) -> None:
-    """Half a gibibyte that is stored as a few: each block is far larger once it is decompressed."""
+    """Half a gibibyte that is stored as a few mebibytes: each block is far larger once it is decompressed."""
     running.create_topic("large")
     producer = Producer(
         {

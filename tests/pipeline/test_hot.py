@@ -1,4 +1,4 @@
-"""Jobs on a cluster whose newest records are in the journal: they read them, and verify checks them."""
+"""Tests that jobs read the newest records from the journal, and that `lacuna verify` checks them there."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ LATER_MS = 600_000
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """A cluster that neither merges nor collects by itself."""
+    """A cluster that neither merges nor collects on its own."""
     with Cluster(parts=HOT) as running:
         yield running
 
@@ -83,7 +83,7 @@ def merge(cluster: Cluster) -> None:
 
 
 def damage(cluster: Cluster, statement: str) -> None:
-    """Change the journal's rows of hot segments, while nothing has them in memory."""
+    """Change the journal's rows for hot segments while no process holds them in memory."""
     cluster.kill()
     with sqlite3.connect(cluster.data / JOURNAL_NAME) as connection:
         assert connection.execute(statement).rowcount == 1
@@ -162,7 +162,7 @@ def test_merging_between_the_look_and_the_read_costs_a_second_look(
 
 
 def drop_all(cluster: Cluster) -> None:
-    """Let the control plane drop what was merged."""
+    """Let the control plane drop the segments that were merged."""
 
     async def drop() -> None:
         running = cluster.embedded.running
@@ -192,7 +192,7 @@ def test_collection_deletes_the_copies(cluster: Cluster, topic: str) -> None:
 
 
 def test_copies_are_no_sign_of_a_loss(cluster: Cluster, topic: str) -> None:
-    """The leases in their keys are higher than any that was issued."""
+    """The leases in the copies' keys are higher than any that was issued."""
     Planned(options_of(cluster, topic), [])
     cluster_id, copy = parse_segment_key(segments(cluster)[0])
     forgotten = segment_key(cluster_id, SegmentId(copy.lease_id, copy.sequence + 100))
@@ -258,7 +258,7 @@ def test_a_copy_in_the_bucket_is_no_stray_and_is_checked(cluster: Cluster, topic
 
 
 class Journal:
-    """The journal as jobs see it. `call` answers ReadHot."""
+    """The journal as seen by jobs. `call` answers ReadHot."""
 
     cluster_id = "c"
 
@@ -277,7 +277,7 @@ KEYS = [(hot_lease(1), number) for number in range(200)]
 
 
 def copied(journal: Journal, *plans: list[HotKey]) -> tuple[list[HotKey], dict[str, bytes]]:
-    """Make copies for a job that reads these plans one after another; return the one used, and the copies."""
+    """Make copies for a job that reads these plans one after another. Return the plan that was used, and the copies."""
     found: dict[str, bytes] = {}
     coming = iter(plans)
     plan = with_copies(
@@ -308,7 +308,7 @@ def test_a_job_that_is_always_late_gives_up() -> None:
 
 
 class Refusing(MemoryStore):
-    """A bucket that lets nothing be put."""
+    """A bucket that rejects every PUT."""
 
     def put(self, key: str, parts: Any) -> None:
         raise StoreMisconfiguredError("the bucket rejects the credentials")

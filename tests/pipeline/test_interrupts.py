@@ -25,7 +25,7 @@ class Garbage:
 
 
 def collect(callback: Callable[[object], object]) -> None:
-    """Run a callback as the garbage collection does, which lets no exception out."""
+    """Run a callback as the garbage collector does, which lets no exception out."""
     garbage = Garbage()
     reference = weakref.ref(garbage, callback)
     del garbage

@@ -102,7 +102,7 @@ def listening() -> Iterator[int]:
 
 @pytest.fixture
 def refusing() -> Iterator[int]:
-    """A reserved port on which nothing listens."""
+    """A reserved port on which no process listens."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]

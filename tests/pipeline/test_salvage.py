@@ -1,4 +1,4 @@
-"""Tests the way from a data folder to checked bytes, and which parts of a damaged piece remain."""
+"""Tests reading from a data folder to verified bytes, and which parts of a damaged piece are kept."""
 
 import shutil
 from itertools import accumulate
@@ -128,7 +128,7 @@ class _Sound:
         self.piece = Piece(1, 1, _POSITION, len(self.data), _BASE, self.firsts[-1], flags)
 
     def end_of(self, batch: int) -> int:
-        """Return the offset behind the records of a batch."""
+        """Return the offset after the records of a batch."""
         return self.firsts[batch] + _COUNTS[batch]
 
 
@@ -161,7 +161,7 @@ def test_what_is_before_and_behind_the_damage(
 def test_any_damage_leaves_only_what_was_written(
     has_true_offsets: bool, data: st.DataObject
 ) -> None:
-    """Any bytes may be wrong, including sizes and counts. A remaining part is unchanged and at its own offsets.
+    """Any bytes may be wrong, including sizes and counts. Every part that is kept is unchanged and at its own offsets.
 
     The base offset of a batch with true offsets is not covered by its checksum, so the test does not change it.
     """
@@ -183,7 +183,7 @@ def test_any_damage_leaves_only_what_was_written(
 
 
 def test_batches_that_do_not_add_up_are_not_used() -> None:
-    """Each is intact, but an unknown one is missing."""
+    """Each is intact, but one is missing, and it is unknown which."""
     sound = _Sound(has_true_offsets=False)
     data = bytearray(sound.data[: sound.edges[2]] + sound.data[sound.edges[3] :])
     assert intact_in(data, sound.piece._replace(size=len(data))) == []

@@ -1,4 +1,4 @@
-"""Tests a session in a separate process: its output and its end; and processes that query the control plane."""
+"""Tests a session in a separate process, its output and its end, and processes that query the control plane."""
 
 import os
 import signal
@@ -85,8 +85,8 @@ def test_the_jvm_starts_quickly(spark: SparkSession) -> None:
 
 @pytest.mark.slow
 def test_a_job_prints_nothing_but_its_own_lines_and_leaves_nothing(tmp_path: Path) -> None:
-    """Tasks use the same Python, other machines cannot connect, no folder of Spark remains, and the user's JVM options
-    come last, where they take precedence.
+    """Tasks use the same Python, other machines cannot connect, none of Spark's folders remains, and the user's JVM
+    options come last, where they take precedence.
     """
     work = (
         "jvm = spark._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean(); "
@@ -176,7 +176,7 @@ def test_clients_come_and_go_in_silence(cluster: Cluster) -> None:
 
 @pytest.mark.slow
 def test_s3_what_another_session_was_answered_is_there(cluster: Cluster) -> None:
-    """S3: the result is as of the call, not as of the last received message."""
+    """S3: the result is as of the call, not as of the last message received."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0})
     address = find_cluster(data=str(cluster.data)).require_control()

@@ -1,4 +1,4 @@
-"""Tests Spark jobs: results arrive as tasks end, the job ends only after all of them, and what users see of errors."""
+"""Tests Spark jobs: results arrive as tasks end, a job ends only after all of its tasks, and users see clear errors."""
 
 import fcntl
 import os
@@ -188,7 +188,7 @@ def test_a_job_that_failed_has_no_task_left(spark: SparkSession, tmp_path: Path)
 
 
 def test_results_are_told_as_tasks_end(spark: SparkSession, tmp_path: Path) -> None:
-    """The second task waits until the first one's result was reported. Each is reported once."""
+    """The second task waits until the first one's result has been reported. Each result is reported once."""
     told: dict[int, str] = {}
     flag = tmp_path / "told"
 

@@ -1,4 +1,4 @@
-"""Tests jobs on an encrypted bucket, and with a control plane that requires certificates."""
+"""Tests jobs with TLS to the bucket, and with a control plane that requires certificates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.pipeline.conftest import UNMERGED, transact
 
 @contextmanager
 def cluster(folder: Path, *rights: str) -> Iterator[tuple[AdminClient, dict[str, str]]]:
-    """A cluster with certificates and a topic. Yields an admin, and the options of a job."""
+    """Run a cluster with certificates and a topic. Yields an admin client and the options for a job."""
     authority = Authority(folder)
     agent, job = authority.issue("agent"), authority.issue("job")
     settings = (

@@ -1,6 +1,6 @@
-"""Decodes every API with impossible lengths, in a process limited to 16 GiB. See test_odd_clients.py.
+"""Decodes every API's requests with impossible lengths, in a process limited to 16 GiB. See test_odd_clients.py.
 
-It prints how many bodies it read. A reader that allocates memory for an array's claimed length ends it.
+It prints how many bodies it has read. A reader that allocates memory for an array's claimed length crashes the process.
 """
 
 import resource
@@ -24,14 +24,14 @@ ABSURD = (
 
 
 def bodies(api: Api[Any, Any], version: int) -> list[bytes]:
-    """Return well-formed bodies: those that Kafka wrote, or for an API of Lacuna alone, one of defaults."""
+    """Return well-formed bodies: those that Kafka wrote or, for APIs that only Lacuna has, one with default values."""
     if api.key not in golden.API_NAMES:
         return [encode_body(api.key, version, api.request.body.make())]
     return [each.body for each in golden.requests(api.key) if each.version == version]
 
 
 def main() -> None:
-    """Decode each body with an absurd length at a few positions."""
+    """Decode each body with an absurd length in a few positions."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     random = Random(1)
     count = 0

@@ -1,4 +1,4 @@
-"""Arbitrary commands: every field of every message, with values that are often enough valid."""
+"""Arbitrary commands: every field of every message, with values that are valid often enough."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ VERBS: Any = tuple(Command.DESCRIPTOR.oneofs_by_name["verb"].fields)
 
 
 def _known(state: State) -> Mapping[str, Callable[[], list[Any]]]:
-    """Return field name -> values in the state, so that commands pass the first check."""
+    """Return values from the state by field name, so that commands pass the first check."""
     members = [
         member_id for group in state.groups.live.groups.values() for member_id in group.members
     ]
@@ -110,7 +110,7 @@ class Arbitrary:
         self.state = state
 
     def command(self) -> Command:
-        """Return one command, rarely one without a verb."""
+        """Return one command, which in rare cases has no verb."""
         self.known = _known(self.state)
         command = Command(command_id=self.random.choice((0, 7, 2**64 - 1)))
         if self.random.random() < 0.01:
@@ -130,7 +130,7 @@ class Arbitrary:
         return command
 
     def _fill_slices(self, commit: CommitSegment) -> None:
-        """Return slices of partitions, most of which exist."""
+        """Fill in slices for partitions, most of which exist."""
         slices = [SegmentSlice(key, self._batches()) for key in self._keys()]
         filled = commit_of(commit.segment, commit.object_size, slices)
         commit.slices, commit.batches = filled.slices, filled.batches
@@ -142,7 +142,7 @@ class Arbitrary:
         return self.random.sample(keys, self.random.randrange(min(4, len(keys) + 1)))
 
     def _make_welcome(self, verb: str, message: Any) -> None:
-        """Fix up the command so that a group usually accepts it."""
+        """Adjust the command so that a group usually accepts it."""
         chance = self.random.random()
         if verb == "consumer_group_heartbeat" and chance < 0.8:
             message.has_owned = message.has_topic_names = True
@@ -204,12 +204,12 @@ class Arbitrary:
         return b"".join(rows)
 
     def _number(self, likely: Sequence[int], bits: int) -> int:
-        """Return mostly a likely number, otherwise one at the edge of the row's range."""
+        """Return usually a likely number, otherwise one at the edge of the field's range."""
         edges = (-(2**bits), -1, 0, 2**bits - 1)
         return self.random.choice(likely if self.random.random() < 0.9 else edges)
 
     def _make_fitting(self, command: Any) -> None:
-        """Return a swap of real extents, so that only their replacement is arbitrary."""
+        """Make the swap replace real extents, so that only their replacement is arbitrary."""
         for wanted in command.partitions:
             if not self.state.partitions:
                 return

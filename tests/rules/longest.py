@@ -1,4 +1,4 @@
-"""Requests with the longest strings that versions before the flexible ones can carry."""
+"""Requests with the longest strings that can be encoded in versions before the flexible ones."""
 
 from collections.abc import Iterator
 from typing import Any

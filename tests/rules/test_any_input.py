@@ -1,4 +1,4 @@
-"""Tests that no command, request or bytes stop the control plane or an agent (S1, S2)."""
+"""Tests that no commands, requests or bytes stop the control plane or an agent (S1, S2)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ JUMPS_MS = (0, 700, 700, 1_000, 11_000, 40_000, 3_600_000, 8 * 86_400_000)
 
 
 class _Watcher:
-    """The state of a control plane's client: every partition that ever existed, by deltas alone."""
+    """The state of a control plane's client: every partition that ever existed, built from deltas alone."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -104,7 +104,7 @@ class _Watcher:
             self.views[key].apply(self.state.watch(key))
 
     def check(self) -> None:
-        """S3: the result of deltas equals a new watcher's state."""
+        """S3: the state built from deltas equals that of a new watcher."""
         for key, view in self.views.items():
             fresh = PartitionView(*key, NoFeed())
             found = self.state.partitions.get(key)
@@ -169,7 +169,7 @@ def _replayed(journal: list[bytes]) -> State:
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**64), length=st.integers(1, 80))
 def test_s2_any_commands_are_decided(seed: int, length: int) -> None:
-    """Each command gets a reply or a parked token, with records that replay. S3: watchers can follow."""
+    """Each command gets a reply or a parked token, and its records can be replayed. S3: watchers can follow."""
     cluster = _cluster()
     state = cluster.state
     watcher = _Watcher(state)
@@ -205,7 +205,7 @@ END_SECONDS = 60.0
 
 
 def _bodies(api_key: int, version: int) -> st.SearchStrategy[bytes]:
-    """Return bodies of any requests, using Kafka's bytes for APIs without messages in Lacuna."""
+    """Return bodies of arbitrary requests, using Kafka's bytes for APIs that have no messages in Lacuna."""
     if api_key in REQUESTS:
         return requests(api_key, version).map(lambda asked: encode_body(api_key, version, asked))
     written = [each.body for each in golden.requests(api_key) if each.version == version]
@@ -222,7 +222,7 @@ def cluster() -> Iterator[RunningCluster]:
 
 
 def _is_answered(bootstrap: str, api_key: int, version: int, body: bytes) -> bool:
-    """Return whether an answer preceded the end of the connection. Raises if neither arrives.
+    """Return whether an answer arrived before the connection ended. Raises if neither happens.
 
     The client closes its sending side, so the connection also ends if a request waits or expects no answer.
     """
@@ -265,7 +265,7 @@ def test_what_is_not_served_closes_that_connection(
 def test_any_request_of_all_and_then_the_next_client(
     cluster: RunningCluster, caplog: pytest.LogCaptureFixture, data: st.DataObject
 ) -> None:
-    """The requests run on one cluster, and each finds what the earlier ones changed."""
+    """The requests run on one cluster, and each encounters the changes that earlier ones made."""
     api_key, version = data.draw(st.sampled_from(ALL))
     body = data.draw(_bodies(api_key, version))
     answered = _is_answered(cluster.bootstrap, api_key, version, body)
@@ -353,7 +353,7 @@ async def test_any_requests_of_a_session_are_taken(running: RunningControlPlane,
 async def test_a_command_that_no_message_can_hold_is_refused_alone(
     running: RunningControlPlane,
 ) -> None:
-    """No client of ours sends one, because the service would end the session with its other calls."""
+    """None of our clients sends one, because the service would end the session along with its other calls."""
     client = GrpcClient(running.address, Random(1).random, SessionLimits(give_up_after=60))
     client.start()
     joining = JoinGroup(group_id="g", protocols=[GroupProtocol(metadata=bytes(70 << 20))])

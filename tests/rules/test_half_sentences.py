@@ -1,5 +1,5 @@
-"""Tests parts of rules that no other test covers, as raw frames to an embedded cluster. docs/rules.md has the whole
-table.
+"""Tests parts of rules that no other test covers, with raw frames sent to an embedded cluster. docs/rules.md has the
+whole table.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ MOST_RECORDS = 2**31 - 1
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Two agents, so that one may not know what the other did."""
+    """Two agents, one of which may not know what the other did."""
     with Cluster(agents=2) as running:
         keep_leases(running)
         yield running
@@ -61,7 +61,7 @@ def _call(cluster: Cluster, verb: str, message: Any) -> Any:
 
 
 def test_s6_a_commit_passes_over_a_deleted_topic_and_its_name_begins_empty(target: Target) -> None:
-    """One topic of a transaction over two is deleted, and the other one's part is committed completely."""
+    """A transaction covers two topics, one of which is deleted. The other one's part is committed completely."""
     gone, kept = target.topic(), target.topic()
     who = target.transactional()
     for topic in (gone, kept):
@@ -102,7 +102,7 @@ def test_s9_every_commit_and_abort_of_tv2_gives_the_next_epoch(target: Target) -
 
 
 def test_s15_no_answer_begins_with_a_batch_that_the_client_has_passed(target: Target) -> None:
-    """The test requests every offset of a log with batches of many sizes and aborted ranges."""
+    """The test requests every offset of a log with batches of many sizes and with aborted ranges."""
     topic = target.topic()
     who = target.transactional()
     sequence = 0
@@ -158,7 +158,7 @@ def _enormous_hole(cluster: Cluster, topic: str) -> int:
 def test_s17_a_hole_of_four_thousand_million_offsets_is_one_answer(
     cluster: Cluster, target: Target
 ) -> None:
-    """base_offset is the end - 2^31, since a delta has 31 bits. S18: nothing is read for it."""
+    """base_offset is the end minus 2^31, since a delta has 31 bits. S18: nothing is read to answer it."""
     topic = target.topic()
     end = _enormous_hole(cluster, topic)
     for asked, base in ((0, end - 2**31), (end - 2**31 + 5, end - 2**31 + 5), (end - 1, end - 1)):
@@ -173,7 +173,7 @@ def test_s17_a_hole_of_four_thousand_million_offsets_is_one_answer(
 def test_s17_librdkafka_passes_a_hole_that_is_longer_than_a_batch_can_be(
     cluster: Cluster, target: Target
 ) -> None:
-    """Its position becomes the end without an error."""
+    """Its position moves to the end without an error."""
     topic = target.topic()
     end = _enormous_hole(cluster, topic)
     who = consumer(cluster.bootstrap, group_id=topic, enable_partition_eof=True)
@@ -210,7 +210,7 @@ def _described(target: Target, who: Producer, topic: str) -> dict[str, Any]:
 
 
 def test_s21_every_api_speaks_of_the_same_transaction(cluster: Cluster, target: Target) -> None:
-    """DescribeProducers, ListTransactions, DescribeTransactions, ListOffsets and Fetch agree, before and after.
+    """DescribeProducers, ListTransactions, DescribeTransactions, ListOffsets and Fetch agree, before and after its end.
 
     Another agent reports the same.
     """
@@ -251,7 +251,7 @@ def test_s21_every_api_speaks_of_the_same_transaction(cluster: Cluster, target: 
 
 
 def test_s26_a_heartbeat_is_not_journalled() -> None:
-    """Nor is a JoinGroup before the assignment exists."""
+    """Neither is a JoinGroup before the assignment exists."""
     state = Machine()
     joining = JoinGroup(
         group_id="g",

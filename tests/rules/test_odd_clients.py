@@ -41,7 +41,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """One agent, the topic t that arbitrary requests often name, and one of a thousand partitions."""
+    """One agent, the topic t that arbitrary requests often name, and one with a thousand partitions."""
     with Cluster() as running:
         keep_leases(running)
         running.create_topic("t", 2, KEEP)
@@ -51,7 +51,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def _no_mistake_of_ours(cluster: Cluster) -> Iterator[None]:
-    """Check that after any request, the next client is served and no internal error is logged."""
+    """Check that after each test, the next client is served and no internal error has been logged."""
     metrics = cluster.embedded.agents[0].context.metrics
     before = metrics.requests_failed
     yield
@@ -65,7 +65,7 @@ def _topic_id(cluster: Cluster, name: str) -> uuid.UUID:
 
 
 def _tamed(cluster: Cluster, request: Any, key: int) -> Any:
-    """Return the same request with a short time to its answer."""
+    """Return the same request, changed so that it is answered soon."""
     if key == PRODUCE:
         return request._replace(acks=request.acks or 1)
     if key == FETCH:
@@ -80,7 +80,7 @@ def _ask(connection: Connection, key: int, version: int, body: bytes) -> bytes:
 
 
 def test_the_others_are_tested_elsewhere() -> None:
-    """The tests together draw random requests for every supported API."""
+    """Together, the tests draw random requests for every supported API."""
     assert OTHERS.keys().isdisjoint(RANGES)
 
 
@@ -146,7 +146,7 @@ def _well_formed(cluster: Cluster, key: int, version: int) -> bytes:
 
 
 def test_absurd_lengths_take_no_memory() -> None:
-    """Arrays of 2^31-1 and negative lengths anywhere in a request are rejected from the frame alone."""
+    """Array lengths of 2^31-1 and negative ones anywhere in a request are rejected from the frame alone."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.rules.absurd_counts"],
         cwd=REPOSITORY,
@@ -165,9 +165,9 @@ def _resident_bytes() -> int:
 
 
 def test_frames_that_only_claim_to_be_large_take_no_memory(cluster: Cluster) -> None:
-    """Three connections announce 100 MiB and send a few bytes.
+    """Three connections announce 100 MiB each and send a few bytes.
 
-    More connections would reach the agent's bound: see `max_stall_ms` and its test.
+    More connections would reach the agent's limit: see `max_stall_ms` and its test.
     """
     before = _resident_bytes()
     connections = [Connection(cluster.bootstrap) for _ in range(3)]
@@ -236,7 +236,7 @@ def test_thousands_of_partitions_in_one_request(cluster: Cluster) -> None:
 
 
 def test_one_partition_named_a_thousand_times(cluster: Cluster) -> None:
-    """Either each mention or the partition once is answered, and the connection stays open."""
+    """Produce answers every mention, Fetch answers the partition once, and the connection stays open."""
     topic = cluster.create_topic("again", 1, KEEP)
     with Connection(cluster.bootstrap) as connection:
         partitions = [(0, batch([str(number).encode()])) for number in range(1000)]
@@ -251,14 +251,14 @@ def test_one_partition_named_a_thousand_times(cluster: Cluster) -> None:
 def test_the_longest_strings_there_are(
     cluster: Cluster, api: str, version: int, fields: dict[str, Any]
 ) -> None:
-    """Below flexible versions, a string in an answer has the same bound, so a message cannot repeat them."""
+    """Before flexible versions, a string in an answer has the same limit, so a message cannot repeat them."""
     with Connection(cluster.bootstrap) as connection:
         connection.call(api, version, **fields)
 
 
 @pytest.mark.parametrize("version", range(10))
 def test_s26_the_longest_names_of_a_member(cluster: Cluster, version: int) -> None:
-    """A member id contains the client's own name."""
+    """A member id includes the client's own name."""
     fields: dict[str, Any] = {
         "group_id": f"{version}{LONG[1:]}",
         "session_timeout_ms": 10_000,
@@ -281,7 +281,7 @@ def test_s26_the_longest_names_of_a_member(cluster: Cluster, version: int) -> No
 
 
 def test_a_header_of_an_answer_fits_the_request(cluster: Cluster) -> None:
-    """Correlation ids return unchanged, including extreme values."""
+    """Correlation ids are returned unchanged, even extreme ones."""
     for correlation_id in (0, -1, 2**31 - 1, -(2**31)):
         with Connection(cluster.bootstrap) as connection:
             connection.send_bytes(encode_request(18, 3, b"\1\1\0", correlation_id))

@@ -1,4 +1,4 @@
-"""Tests docs/rules.md: the named code and tests exist, and each rule has a test that cites it."""
+"""Tests docs/rules.md: the code and tests that it names exist, and each rule has a test that cites it."""
 
 import ast
 import re
@@ -17,7 +17,7 @@ _SPAN = re.compile(r"s(\d{1,2})(?:_to_|-)s(\d{1,2})", re.IGNORECASE)
 
 @cache
 def _texts(path: str) -> dict[str, str]:
-    """Return test name -> the texts that may cite rules: its name, its docstring, and its module's docstring."""
+    """Return, by test name, the texts that may cite rules: its name, its docstring, and its module's docstring."""
     tree = ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))
     module = ast.get_docstring(tree) or ""
     return {

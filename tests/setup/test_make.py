@@ -1,4 +1,4 @@
-"""Tests `make`, the virtual environment, and runs that stand still."""
+"""Tests `make`, the virtual environment, and runs that hang."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ THIS = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def program(path: Path, *lines: str) -> Path:
-    """Write a shell script that acts as a Python of some version."""
+    """Write a shell script that acts as a certain version of Python."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(("#!/bin/sh", *lines, "")))
     path.chmod(0o755)
@@ -21,14 +21,14 @@ def program(path: Path, *lines: str) -> Path:
 
 
 def environment(folder: Path, made_with: str, runs: str) -> Path:
-    """Create a folder as `python -m venv` leaves it, whose Python reports the version `runs`."""
+    """Create a folder like the one `python -m venv` leaves, whose Python reports the version `runs`."""
     program(folder / "bin" / "python", f"echo {runs}")
     (folder / "pyvenv.cfg").write_text(f"home = /usr/bin\nversion = {made_with}.1\n")
     return folder
 
 
 def unasked() -> dict[str, str]:
-    """Return the environment without variables of the `make` that runs these tests. Skips the test without `make`."""
+    """Return the environment without the variables of the running `make`. Skips the test if there is no `make`."""
     if shutil.which("make") is None:
         pytest.skip("no make here")
     handed_on = (
@@ -60,7 +60,7 @@ def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def refusal(folder: Path, *arguments: str) -> str:
-    """Return what `make venv` says of an environment that it does not take."""
+    """Return what `make venv` prints about an environment that it rejects."""
     done = make(folder, *arguments)
     assert done.returncode == 2
     return done.stderr
@@ -126,7 +126,7 @@ def test_no_environment_is_made_with_a_python_that_will_not_do(
 
 
 def recipes(folder: Path, *arguments: str) -> str:
-    """Return what `make` would run with its environment in `folder`."""
+    """Return the commands that `make` would run with its environment in `folder`."""
     named = (f"VENV={folder}", f"PYTHON={sys.executable}")
     command = ["make", "-n", "-C", str(ROOT), *named, *arguments]
     done = subprocess.run(
@@ -168,7 +168,7 @@ def beside(first: str, second: str) -> tuple[int, list[str], str]:
 
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 3), (1, 0), (1, 3)])
 def test_of_two_commands_at_a_time_each_can_fail(tmp_path: Path, first: int, second: int) -> None:
-    """The linters run beside the tests. The first one's output is complete and precedes the end."""
+    """The linters run in parallel with the tests. All of the first one's output precedes the final message."""
     there = tmp_path / "there"
     os.mkfifo(there)
     code, printed, told = beside(

@@ -154,7 +154,7 @@ def remove_safeguards(only: str | None, most: int, jobs: int) -> dict[str, int]:
 
 
 def draw_table(seeds: Mapping[str, int]) -> None:
-    """Put the seeds into the table of the safeguards of whole histories and hot segments, and keep the other rows."""
+    """Write the seeds into the table of safeguards for whole histories and hot segments, and keep the other rows."""
     drawn = [*SAFEGUARDS, *HOT_SAFEGUARDS]
     before, after = PAGE.read_text().split(TABLE)
     rows, rest = after.split("\n\n", 1)
@@ -184,7 +184,7 @@ def prepare() -> None:
 
 
 def run_chunk(seeds: range, form_name: str) -> list[tuple[Result, float]]:
-    """Run some seeds. Return each result, with shrunk faults if it failed, and its CPU seconds."""
+    """Run some seeds. Return each result, with its faults minimized if it failed, and the CPU seconds it took."""
     form = FORMS[form_name]
     results = []
     for seed in seeds:
@@ -201,7 +201,7 @@ def run_chunk(seeds: range, form_name: str) -> list[tuple[Result, float]]:
 
 
 class Summary:
-    """The combined statistics of many runs of one form."""
+    """Combined statistics for many runs of one form."""
 
     def __init__(self, form: Form) -> None:
         self._form = form

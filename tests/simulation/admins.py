@@ -1,6 +1,6 @@
 """Admins of the simulation, and the clients of the topics that they create and delete.
 
-A temporary topic is called "name/id" in places, so a topic that is created again under its name is a different topic:
+A temporary topic is called "name/id" in places, so a topic that is recreated under the same name is a different topic:
 records sent to one must never be read from the other. Its clients treat an unknown topic as normal.
 """
 
@@ -45,7 +45,7 @@ _TOPIC: Final = 2
 
 @dataclass(slots=True)
 class Topics:
-    """The admins' knowledge of the temporary topics, which outlives a killed admin."""
+    """The admins' knowledge of the temporary topics, which survives a killed admin."""
 
     #: The id of each topic that must exist: its creation was answered, and nobody asked to delete it.
     existing: dict[str, bytes] = field(default_factory=dict)
@@ -67,7 +67,7 @@ async def places_of(client: Client, names: Sequence[str] = NAMES) -> list[Place]
 
 
 async def places_at_the_end(client: Client) -> list[Place]:
-    """The same, retried until it is answered."""
+    """Like `places_of`, but retried until it is answered."""
     while True:
         try:
             return await places_of(client)
@@ -112,7 +112,7 @@ class TemporaryConsumer(Consumer):
 
 
 class Admin:
-    """Performs operators' actions one after the other, and retries each until it is answered."""
+    """Performs operators' actions one after another, and retries each until it is answered."""
 
     def __init__(
         self,
@@ -262,7 +262,7 @@ class Admin:
         self._expect(answer.error_code, set(), f"alter {name}")
 
     def _expect(self, code: int, allowed: set[ErrorCode], what: str) -> None:
-        """Accept retriable errors, including that a topic does not exist.
+        """Accept retriable errors, including one that says that a topic does not exist.
 
         UNKNOWN_SERVER_ERROR is accepted too, because a leader may have become silent during this request (adr/0050).
         """
@@ -327,7 +327,7 @@ class Admin:
         return found.producer_id, found.producer_epoch, topic.topic, topic.partitions[0]
 
     async def _open_producer(self) -> tuple[int, int, str, int] | None:
-        """The same for a producer whose transaction blocks readers of a partition."""
+        """Return the same for a producer whose transaction blocks readers of a partition."""
         topic, partition = self.random.choice(self.places)
         asked = nested(61, 0, "TopicRequest", name=topic, partition_indexes=(partition,))
         answer = await self._ask(61, 0, make(REQUESTS[61].body, 0, topics=(asked,)))
@@ -338,7 +338,7 @@ class Admin:
 
 
 def check_topics(history: History, topics: Topics, places: Sequence[Place]) -> None:
-    """Compare the temporary topics at the end with the expected ones."""
+    """Compare the temporary topics that exist at the end with the expected ones."""
     there = {bytes.fromhex(topic.partition("/")[2]) for topic, _ in places}
     for name, topic_id in topics.existing.items():
         if topic_id not in there and name not in topics.doubtful:

@@ -23,7 +23,7 @@ ANSWERED_WITHIN: Final = 30.0
 
 
 class SimulatedJobClient(JobClient):
-    """The client of jobs. A call that waits advances simulated time, so it must come from outside the loop."""
+    """The client that jobs use. A call that waits advances simulated time, so it must come from outside the loop."""
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around

@@ -30,7 +30,7 @@ Main = Callable[[str, Client], Coroutine[Any, Any, None]]
 
 
 class ClientHost(Host):
-    """A machine for clients. It restarts a killed client under a new name."""
+    """A machine for clients. It restarts each killed client under a new name."""
 
     def __init__(self, cast: Cast, name: str, main: Main) -> None:
         super().__init__(cast.around, name)
@@ -107,7 +107,7 @@ class Cast:
                 self._add_job(name, log.copy)
 
     def draw_importers(self, draw: random.Random) -> None:
-        """Draw two importers of one mirror, which nothing compacts, and its readers."""
+        """Draw two importers of one mirror that is never compacted, and its readers."""
         self.places = self.all_places = [importers.PLACE]
         log = importers.Log(draw, self.history, importers.LONG_BATCHES, is_kept=True)
         for name in importers.NAMES:
@@ -126,7 +126,7 @@ class Cast:
             self._add("idem", self._producer(IdempotentProducer))
 
     def draw_roamers(self, draw: random.Random) -> None:
-        """Draw one group whose members come and go, so that a fault rarely finds it at rest."""
+        """Draw one group whose members come and go, so that faults rarely find it at rest."""
         places: list[Place] = [("g", number) for number in range(draw.choice((2, 4)))]
         group = Group("roaming", "g", len(places), self._watch)
 
@@ -150,7 +150,7 @@ class Cast:
         self.all_places = places
 
     def draw_sharers(self, draw: random.Random) -> None:
-        """Draw one share group, and producers half of whose transactions abort."""
+        """Draw one share group, and producers that abort half of their transactions."""
         place: Place = ("a", 0)
         self.places = self.all_places = [place]
         deliveries = self.deliveries = Deliveries(self.history)
@@ -345,7 +345,7 @@ class Cast:
     def _consumer(
         self, isolation: int, address: tuple[str, int] | None = None, *, wanders: bool = False
     ) -> Main:
-        """Return a consumer of all partitions. With an address, or if it wanders, it does not ask the leader."""
+        """Return a consumer of all partitions. If it has an address or wanders, it does not fetch from the leader."""
 
         def main(name: str, client: Client) -> Coroutine[Any, Any, None]:
             consumer = Consumer(name, client, self.history, client.random, isolation)

@@ -57,7 +57,7 @@ class NeverInline:
 
 @dataclass(slots=True)
 class Surroundings:
-    """Shared by all hosts: the loop, the network, the bucket, and randomness by name."""
+    """Everything that all hosts share: the loop, the network, the bucket, and randomness by name."""
 
     seed: int
     #: The addresses of all control planes.
@@ -108,7 +108,7 @@ class Host:
         return self.random.randbytes(16)
 
     def start(self) -> None:
-        """Start its process, if none runs."""
+        """Start its process if none is running."""
         if (
             self._is_held
             or self._is_retired
@@ -136,7 +136,7 @@ class Host:
             self.process.clock_ahead_ms = self.clock_ahead_ms
 
     def suspend(self, for_ms: int) -> None:
-        """Let time pass during which nothing runs on the machine, as when a laptop sleeps."""
+        """Let time pass while nothing runs on the machine, as when a laptop sleeps."""
         self.asleep_ms += for_ms
         if self.process is not None:
             self.process.asleep_ms = self.asleep_ms
@@ -147,7 +147,7 @@ class Host:
         self._plan_start(back_after)
 
     def power_off(self, back_after: float) -> None:
-        """End the machine without notice to its peers. Unsynced data is lost."""
+        """Cut the machine's power, without notice to its peers. Unsynced data is lost."""
         if self.process is not None and self.process.is_alive:
             self.around.network.power_off(self.process)
         self._end()
@@ -269,8 +269,8 @@ class AgentHost(Host):
         )
 
     def _fetch_settings(self) -> FetchSettings:
-        """Return the settings, equal for all agents of a cluster. One agent may share nothing, as during a change of
-        the setting.
+        """Return the settings, equal for all agents of a cluster. One agent may share nothing, as while the setting is
+        changed.
         """
         common = self.around.randomness("zone reads")
         zone_reads = common.choice(("off", "on", "on"))

@@ -1,4 +1,4 @@
-"""Jobs of the simulation: one compacts as `lacuna compact` with Spark, one reads objects slowly, one asks for cuts.
+"""Jobs of the simulation: one compacts like `lacuna compact` with Spark, one reads objects slowly, one requests cuts.
 
 They plan, rewrite and swap with the functions of lacuna.pipeline. Simulated processes replace Spark and threads.
 """
@@ -88,7 +88,7 @@ Main: TypeAlias = "Callable[[Job], Coroutine[None, None, None]]"
 
 
 class Died(OSError):
-    """The process of a job ends here. Its lease and pin will expire."""
+    """The process of a job died. Its lease and pin will expire."""
 
 
 class JobHost(Host):
@@ -184,7 +184,7 @@ class Job:
             await self.control.call(release)
 
     async def is_held(self) -> bool:
-        """Return whether, as far as the control plane knows, the pin still holds and the lease has not ended."""
+        """Return whether the control plane confirms that the pin and the lease still hold."""
         try:
             await self._renew()
         except (ControlPlaneUnavailable, CommandRefused):
@@ -206,7 +206,7 @@ class Job:
         self._is_lost = self._is_lost or bool(pinned.error_code)
 
     async def topics(self) -> dict[bytes, Topic]:
-        """Return the topics by id, including every change that was answered before. Raises ControlPlaneUnavailable."""
+        """Return the topics by id, including every change answered earlier. Raises ControlPlaneUnavailable."""
         await confirm(self.control)
         await self.control.cluster.ready()
         return dict(self.control.cluster.topics_by_id)
@@ -239,12 +239,12 @@ class Job:
         await asyncio.sleep(self.random.choice(seconds) * self.random.random())
 
     async def gone(self, what: str) -> None:
-        """An object is missing, which is a violation if a pin should have kept it, unless a fault has removed it."""
+        """Report a missing object as a violation if a pin should have kept it, unless a fault has removed it."""
         if await self.is_held() and not self.is_by_fault(what):
             self.history.wrong(f"{self.host.name} holds a pin, and {what}")
 
     def is_by_fault(self, what: str) -> bool:
-        """Whether what went wrong concerns an object that a fault has removed or damaged."""
+        """Return whether the error concerns an object that a fault has removed or damaged."""
         return any(key in what for key in self.host.around.bucket.was_damaged)
 
 
@@ -252,7 +252,7 @@ class Job:
 
 
 async def compact(job: Job) -> None:
-    """Rewrite what is worth it, once. Raises PipelineError, ControlPlaneUnavailable, CommandRefused, Died."""
+    """Rewrite the data that is worth it, once. Raises PipelineError, ControlPlaneUnavailable, CommandRefused, Died."""
     topics = await job.topics()
     async with job.hold(has_lease=True):
         names = {
@@ -353,7 +353,7 @@ async def _ask_to_swap(job: Job, command: SwapExtents) -> Outcomes:
 
 
 class _Superseded:
-    """The offsets to drop from the shares of one task."""
+    """The offsets to drop from the partitions of one task."""
 
     def __init__(self, offsets: Sequence[array[int]]) -> None:
         self._offsets = list(offsets)
@@ -404,7 +404,7 @@ def _records_of(
 
 
 async def look_for_cuts(job: Job) -> None:
-    """Ask for a cut of all topics, now and some seconds ago. Raises ControlPlaneUnavailable, CommandRefused."""
+    """Request a cut of all topics, now and as of some seconds ago. Raises ControlPlaneUnavailable, CommandRefused."""
     topics = await job.topics()
     keys = [
         (key, index)
@@ -424,7 +424,7 @@ async def look_for_cuts(job: Job) -> None:
 
 
 async def read_slowly(job: Job) -> None:
-    """Pin, then read what was live, for longer than a collection waits. Raises the same errors as `compact`."""
+    """Pin, then read the live records for longer than a collection waits. Raises the same errors as `compact`."""
     async with job.hold(has_lease=False):
         topics = await job.topics()
         found = []

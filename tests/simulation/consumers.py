@@ -73,12 +73,12 @@ class Consumer:
                 return
 
     def _passed(self, place: Place, position: int, asked: float) -> int:
-        """Return the out-of-range offset that the log's start must have passed, or -1 if the agent may be behind."""
+        """Return `position`, which the log's start must have passed, or -1 if the agent may be behind."""
         is_known = self.history.has_told(self._over.get(place), place, position)
         return position if is_known or not self.history.may_be_stale(asked) else -1
 
     async def _from_start(self, place: Place, passed: int = -1) -> Read:
-        """Begin at the log's start, which must have passed the out-of-range offset."""
+        """Begin at the log's start, which must have passed the offset that was out of range."""
         start = await self.offset(place, EARLIEST)
         if start <= passed and "/" not in place[0]:
             self.history.wrong(
@@ -154,7 +154,7 @@ class Consumer:
         return found
 
     async def offset(self, place: Place, time: int, asked_of: tuple[str, int] | None = None) -> int:
-        """Look up an offset by time until there is one. Raises Unanswered, KafkaError."""
+        """Look up an offset by time, and repeat this until there is one. Raises Unanswered, KafkaError."""
         topic, partition = place
         isolation = self.isolation if time == LATEST else 0
         while True:

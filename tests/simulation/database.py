@@ -1,9 +1,9 @@
-"""A PostgreSQL that implements the statements of a journal, as a process on the simulated network.
+"""A PostgreSQL that implements a journal's statements, as a process on the simulated network.
 
 It guarantees only what the journal relies on. A statement is its own transaction and sees everything committed before
-it began. The leader's row has a lock: appends share it, a change of the row waits for them, and a statement that has
-waited evaluates its condition on the current row. Committed data outlives the server's end, and a statement is executed
-even if its client has disconnected. `connect` replaces asyncpg's.
+it began. The leader's row has a lock: appends share it, a change to the row waits for them, and a statement that has
+waited evaluates its condition on the current row. Committed data survives the end of the server, and a statement is
+executed even if its client has disconnected. `connecting` replaces `asyncpg.connect`.
 
 It creates no tables and stores no snapshots: a cluster with a bucket stores those there. All hot segments are in one
 table, since a simulated cluster does not fill it.
@@ -110,7 +110,7 @@ class DatabaseHost(Host):
         await self.around.loop.create_future()
 
     def commits(self) -> None:
-        """Save the standby's state before changes that it may not receive."""
+        """Save the standby's state before changes that may not reach it."""
         if self.is_standby_cut and self._replicated is None:
             tables = self.tables
             self._replicated = replace(tables, appends=list(tables.appends), hot=dict(tables.hot))
@@ -126,7 +126,7 @@ class DatabaseHost(Host):
         self.join_standby()
 
     async def _stop(self) -> None:
-        """Shut down fast. The end of the process closes connections."""
+        """Shut down quickly. The end of the process closes connections."""
 
 
 # The client's side.
@@ -165,12 +165,12 @@ class SimulatedConnection:
         return not self._end.is_open
 
     def terminate(self) -> None:
-        """Close it without waiting."""
+        """Close the connection without waiting."""
         self._end.reset()
         self._broken(None)
 
     async def close(self, *, timeout: float | None = None) -> None:
-        """Close it after the pending statements."""
+        """Close the connection after the pending statements."""
         del timeout
         self._end.close()
 

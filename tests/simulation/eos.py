@@ -1,6 +1,6 @@
-"""Exactly-once loops and plain consumers that commit, over one input topic, with the positions of their groups.
+"""Exactly-once loops and plain consumers that commit, over one input topic, and the positions of their groups.
 
-A loop writes one output for each input to the same partition number, and commits both in one transaction (KIP-447). An
+A loop writes one output for each input, to the same partition number, and commits both in one transaction (KIP-447). An
 output names its input and its write: `effect(partition, offset, value)@name:number`.
 """
 
@@ -44,7 +44,7 @@ class OutOfGroup(Exception):
 
 
 class Positions:
-    """The members' knowledge of a group's committed offsets, which never go back by themselves."""
+    """What the members know about a group's committed offsets, which never go back on their own."""
 
     def __init__(self, group: Group, history: History) -> None:
         self.group = group
@@ -56,12 +56,12 @@ class Positions:
         self._doubtful: set[tuple[int, int]] = set()
 
     def sends(self, offsets: Mapping[int, int], transaction: Transaction | None) -> None:
-        """A member commits these offsets by partition, possibly in a transaction."""
+        """Note that a member commits these offsets by partition, possibly in a transaction."""
         for key in offsets.items():
             self._sent[key].append(transaction)
 
     def doubts(self, offsets: Mapping[int, int]) -> None:
-        """A commit outside of a transaction was not answered, and may arrive after later ones."""
+        """Note that a commit outside a transaction was not answered, and may arrive after later ones."""
         self._doubtful.update(offsets.items())
 
     def backs(self) -> Mapping[int, int]:
@@ -69,7 +69,7 @@ class Positions:
         return dict(self._backs)
 
     def acknowledged(self, offsets: Mapping[int, int], backs: Mapping[int, int]) -> None:
-        """A commit was answered."""
+        """Note that a commit was answered."""
         self._history.counts["offsets committed"] += 1
         for partition, offset in offsets.items():
             if backs.get(partition, 0) == self._backs[partition]:
@@ -80,7 +80,7 @@ class Positions:
         return dict(self._least)
 
     def found(self, who: str, partition: int, offset: int, least: Mapping[int, int]) -> None:
-        """A client received a position."""
+        """Note that a client received a position."""
         at = least.get(partition, _NOTHING)
         name = f"{who} is told that {self.group.name} stands at {offset} of partition {partition}"
         if offset == _NOTHING and at == _NOTHING:
@@ -113,7 +113,7 @@ class GroupReader:
         self._reads: dict[int, Read] = {}
 
     async def run(self) -> None:
-        """Work forever, beside the heartbeats."""
+        """Work forever, in parallel with the heartbeats."""
         await asyncio.gather(self.member.beat_forever(), self._work())
 
     async def _work(self) -> None:
@@ -143,7 +143,7 @@ class GroupReader:
         self._reads.clear()
 
     def processed(self, rows: Mapping[int, Sequence[object]]) -> None:
-        """Advance past inputs whose effect is committed."""
+        """Advance past inputs whose effects are committed."""
         for partition, some in rows.items():
             del self._reads[partition].rows[: len(some)]
         self.served()
@@ -231,10 +231,10 @@ def _raise_unless_none(code: int, what: str) -> None:
 
 
 class LoopProducer(TransactionalProducer):
-    """A transactional producer that can also commit offsets of a group."""
+    """A transactional producer that can also commit offsets for a group."""
 
     async def add_offsets(self, group: str) -> None:
-        """Add a group to the transaction, which only the first protocol does. Raises Fatal."""
+        """Add a group to the transaction, which is needed only in the first protocol. Raises Fatal."""
         request = make(
             REQUESTS[25].body,
             3,
@@ -247,7 +247,7 @@ class LoopProducer(TransactionalProducer):
             await self.recover(code)
 
     async def commit_offsets(self, member: Member, offsets: Mapping[int, int]) -> None:
-        """Commit offsets of the input in the transaction. Raises OutOfGroup, Fatal."""
+        """Commit input offsets in the transaction. Raises OutOfGroup, Fatal."""
         version = 5 if self.is_second else self.random.choice((3, 4))
         while True:
             generation, member_id = member.metadata
@@ -376,7 +376,7 @@ def _behind(rows: Mapping[int, Sequence[tuple[int, bytes]]]) -> dict[int, int]:
 
 
 class CommittingConsumer(GroupReader):
-    """Consumes, and commits its positions outside of transactions."""
+    """Consumes, and commits its positions outside transactions."""
 
     async def _work(self) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""The faults of one simulation: a list drawn from the seed, which can be replayed with some of them left out."""
+"""The faults of one simulation: a list drawn from the seed, which can be replayed without some of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: its kind, target, time and duration (simulated seconds), and magnitude."""
+    """One fault: its kind, target, time and duration (in simulated seconds), and magnitude."""
 
     number: int
     at: float
@@ -82,7 +82,7 @@ def _store(name: str) -> Apply:
 
 
 def _at_put(call: str) -> Apply:
-    """Strike a process after its next PUT has succeeded but before it learns so, or in a second."""
+    """Strike a process when its next PUT has succeeded, before it learns of this, or after a second at the latest."""
 
     def apply(world: World, fault: Fault) -> None:
         waiting = world.around.bucket.when_put
@@ -99,7 +99,7 @@ def _at_put(call: str) -> Apply:
 
 
 def _damage(world: World, fault: Fault) -> None:
-    """Make a fifth of the segments be missing or contain a wrong byte, until an operator has restored them."""
+    """Make a fifth of the segments missing or wrong in one byte, until an operator has restored them."""
     bucket = world.around.bucket
     randomness = world.around.randomness(f"damage {fault.number}")
     segments = [info.key for info in bucket.objects.list() if info.key.endswith(".seg")]
@@ -118,7 +118,7 @@ def _resets(world: World, fault: Fault) -> None:
 
 
 def _session_resets(world: World, fault: Fault) -> None:
-    """Lose replies of control planes with their sessions, so that agents resend what clients sent once."""
+    """Lose control planes' replies along with their sessions, so that agents resend what clients sent once."""
     weather = world.around.network.weather
     _for_a_while(world, fault, weather, "session_reset_rate", fault.rate / 4, 0.0)
 
@@ -143,7 +143,7 @@ def _slow_database(world: World, fault: Fault) -> None:
 
 
 def _cut_standby(world: World, fault: Fault) -> None:
-    """Cut off the database's standby. In half of the cases, it is then promoted without the missing data."""
+    """Cut off the database's standby. In half of the cases, the standby is then promoted without the missing data."""
     found = _shared(world).database
     assert found is not None
     found.is_standby_cut = True
@@ -179,7 +179,7 @@ def _cut_from_agents(world: World, fault: Fault) -> None:
 
 
 def _cut_from_journal(world: World, fault: Fault) -> None:
-    """Cut a control plane off from its journal, while agents reach it."""
+    """Cut a control plane off from its journal, while agents still reach it."""
     if world.planes.journal == BUCKET:
         _no_store(world, fault)
     else:
@@ -192,9 +192,9 @@ def _kill_all(world: World, fault: Fault) -> None:
 
 
 def _force(world: World, fault: Fault) -> None:
-    """Make a standby take over in spite of the leader, as if an operator had set its lease to nothing.
+    """Make a standby take over although there is a leader, as if an operator had set its lease to zero.
 
-    In half of the cases the leader also loses the journal, so that it leads for longer. In half, an agent does not
+    In half of the cases, the leader also loses the journal, so that it leads for longer. In half, one agent cannot
     reach the standby, and so stays with the leader.
     """
     standbys = _shared(world).standbys()
@@ -211,14 +211,14 @@ def _force(world: World, fault: Fault) -> None:
 
 
 def _clock(world: World, fault: Fault) -> None:
-    """Set a clock forwards by up to an hour, or, if it already is, back to the true time."""
+    """Set a clock forward by up to an hour or, if it is already ahead, back to the true time."""
     host = world.host(fault.target)
     ahead = int(AHEAD_MS * fault.rate) if fault.rate > 0.4 else -5_000
     host.jump_clock(ahead - host.clock_ahead_ms)
 
 
 def _leap(world: World, fault: Fault) -> None:
-    """Set the clock of a control plane forwards by weeks, and some time later back to the true time."""
+    """Set a control plane's clock forward by weeks, and some time later back to the true time."""
     host = world.host(fault.target)
     host.jump_clock(int(LEAP_MS * (0.1 + fault.rate)))
     # Another fault may have set it meanwhile.
@@ -404,7 +404,7 @@ AMONG_IMPORTERS: Final[Mapping[str, Kind]] = {
 
 
 def draw(randomness: random.Random, journal: str, form: Form, machines: Machines) -> list[Fault]:
-    """Return the faults of a history of this form, for this kind of journal."""
+    """Return the faults for a history of this form, with this kind of journal."""
     possible = {name: kind for name, kind in form.kinds.items() if journal in kind.journals}
     weights = [kind.weight for kind in possible.values()]
     count = randomness.choice(form.fault_counts)
@@ -423,8 +423,8 @@ def draw(randomness: random.Random, journal: str, form: Form, machines: Machines
 def shrink(faults: list[Fault], fails: Callable[[set[int]], bool]) -> list[Fault]:
     """Return a minimal list of faults that still fails.
 
-    `fails(without)` replays the seed without the faults of these numbers. It first omits halves, then quarters, and so
-    on, so that a long list takes few replays.
+    `fails(without)` replays the seed without the faults with these numbers. Halves are omitted first, then quarters,
+    and so on, so that a long list takes few replays.
     """
     kept = list(faults)
     size = max(1, len(kept) // 2)

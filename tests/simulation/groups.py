@@ -1,7 +1,7 @@
-"""Members of consumer groups with the classic and the KIP-848 protocol, modelled on Java's client and librdkafka.
+"""Members of consumer groups with the classic and the KIP-848 protocol, modelled on the Java client and librdkafka.
 
-A member's `ready` corresponds to a consumer's poll: it joins, or revokes partitions. Between two calls it keeps its
-partitions, regardless of what its heartbeats learn.
+A member's `ready` corresponds to a consumer's poll: it joins, or revokes partitions. Between two calls, it keeps its
+partitions, whatever its heartbeats learn.
 """
 
 from __future__ import annotations
@@ -67,18 +67,18 @@ class Member:
         )
 
     def names_itself(self) -> dict[str, Any]:
-        """Return the fields of an OffsetFetch that name the member."""
+        """Return the fields that identify the member in an OffsetFetch."""
         return {}
 
     def lost_coordinator(self, code: int) -> bool:
-        """Return whether to retry the request at a freshly looked-up coordinator."""
+        """Return whether to retry the request after looking up the coordinator again."""
         if code in RETRIABLE:
             self.client.forget_coordinator(0, self.group.name)
         return code in RETRIABLE
 
 
 class ClassicMember(Member):
-    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup. It revokes everything when it rejoins."""
+    """Uses JoinGroup, SyncGroup, Heartbeat and LeaveGroup. It revokes everything when it rejoins."""
 
     def __init__(self, group: Group, client: Client, instance_id: str | None) -> None:
         super().__init__(group, client, instance_id)
@@ -167,7 +167,7 @@ class ClassicMember(Member):
         await self.client.pause()
 
     def _must_join_for(self, code: ErrorCode) -> bool:
-        """Handle an error that makes a member rejoin. Return whether it is one."""
+        """Handle an error if it makes a member rejoin. Return whether it does."""
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             # A late request of an earlier process can fence an instance id.
             self.member_id = ""
@@ -213,7 +213,7 @@ class ClassicMember(Member):
 
 
 class ConsumerMember(Member):
-    """ConsumerGroupHeartbeat: its heartbeats learn new targets, and `ready` applies them."""
+    """Uses ConsumerGroupHeartbeat: its heartbeats learn new targets, and `ready` applies them."""
 
     commit_versions = (9,)
     beat_every: float = BEAT_EVERY
@@ -275,7 +275,7 @@ class ConsumerMember(Member):
             self._wakes.clear()
 
     def held(self) -> frozenset[int]:
-        """Return the partitions that no other member may receive yet, at the latest time possible."""
+        """Return the partitions that it certainly still holds, and no other member may receive."""
         if self._is_out or self.is_doubtful:
             return frozenset()
         is_in_time = self.group.now() < self.confirmed_at + PATIENCE
@@ -302,7 +302,7 @@ class ConsumerMember(Member):
                 self._is_heard(sent_at)
 
     def _is_heard(self, sent_at: float) -> None:
-        """Record the group's knowledge from its answer to an earlier request."""
+        """Record that an answer shows that the group has processed an earlier request."""
         if self.assigned <= self.target and not (self._tells_all or self._is_owing):
             self._confirmed, self.confirmed_at = self.target, sent_at
         self.group.told(self, sent_at)
@@ -402,7 +402,7 @@ class Roamer:
         self._history = history
 
     async def run(self) -> None:
-        """Roam forever, beside the heartbeats."""
+        """Roam forever, in parallel with the heartbeats."""
         await asyncio.gather(self._member.beat_forever(), self._roam())
 
     async def _roam(self) -> None:

@@ -1,7 +1,7 @@
 """Collects what the clients of a simulation wrote, received and read, and reports contradictions.
 
-Every value is written once, so a value names its write. A topic's records are kept under its id: a topic that is
-deleted and created again is a different topic.
+Every value is written once, so a value identifies its write. A topic's records are kept under its id: a topic that is
+deleted and recreated is a different topic.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Transaction:
 
 @dataclass
 class Read:
-    """What one reader got from one partition: (offset, value), ..., from `start` up to `position`."""
+    """The (offset, value) pairs that one reader got from one partition, from `start` up to `position`."""
 
     start: int
     position: int
@@ -65,7 +65,7 @@ class Read:
 
 
 class History:
-    """Collects facts during the simulation, and records a contradiction at once."""
+    """Collects facts during the simulation, and records a contradiction as soon as it occurs."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
@@ -110,29 +110,29 @@ class History:
     # Told.
 
     def sent(self, value: bytes, transaction: Transaction | None, place: Place) -> None:
-        """A value is sent for the first time."""
+        """Note that a value is being sent for the first time."""
         self._of_value[value] = transaction
         self._place_of[value] = place
 
     def given(
         self, value: bytes, transaction: Transaction | None, place: Place, offset: int
     ) -> None:
-        """A value exists at an offset in another cluster, and may be copied to that offset only."""
+        """Note that a value exists at an offset in another cluster, and may be copied to that offset only."""
         self.sent(value, transaction, place)
         self._place(place, offset, value, "another cluster")
 
     def began(self, transaction: Transaction, producer_id: int, epoch: int) -> None:
-        """A producer begins a transaction."""
+        """Note that a producer begins a transaction."""
         self.transactions.append(transaction)
         self._transaction_of[producer_id, epoch] = transaction
 
     def committed(self, transaction: Transaction) -> None:
-        """A producer has learned that its transaction is committed."""
+        """Note that a producer has learned that its transaction is committed."""
         transaction.is_committed = True
         self._check_abort(transaction)
 
     def aborted(self, who: str, producer_id: int, epoch: int) -> None:
-        """An admin has learned that it aborted a producer's open transaction, which also fences the producer."""
+        """Note that an admin learned that it aborted a producer's open transaction, which also fences the producer."""
         self.counts["transactions aborted from outside"] += 1
         self.fenced.add((producer_id, epoch))
         transaction = self._transaction_of.get((producer_id, epoch))
@@ -149,7 +149,7 @@ class History:
     def acknowledge(
         self, place: Place, offset: int, value: bytes, *, is_in_transaction: bool
     ) -> None:
-        """A produce was answered with the offset of this value."""
+        """Note that a produce was answered with the offset of this value."""
         self.counts["records acknowledged"] += 1
         self._place(place, offset, value, "its producer")
         self._raise_bound((place, LATEST, 0), offset + 1)
@@ -158,13 +158,13 @@ class History:
             self.acknowledged.append((place, offset, value))
 
     def doubt(self, values: Iterable[bytes]) -> None:
-        """A producer without an id stopped waiting for the answers to these."""
+        """Note that a producer without an id stopped waiting for these answers."""
         self._doubtful.update(values)
 
     # Read.
 
     def saw(self, who: str, place: Place, offset: int, value: bytes, *, is_committed: bool) -> None:
-        """A reader got a record. `is_committed` means that it reads only committed records."""
+        """Check a record that a reader got. `is_committed` means that it reads only committed records."""
         self.counts["records read"] += 1
         self._place(place, offset, value, who)
         if value not in self._of_value:
@@ -197,18 +197,18 @@ class History:
     # Bounds of logs.
 
     def two_led(self) -> None:
-        """An earlier leader answers while a later one already leads, so it may not know that one's answers."""
+        """Note that an earlier leader answers while a later one already leads, whose answers it may not know."""
         self.counts["answers while two led"] += 1
         self._stale_until = self.now()
 
     def may_be_stale(self, since: float) -> bool:
-        """Return whether an outdated answer to a request at `since` may come from an earlier leader."""
+        """Return whether an outdated answer to a request sent at `since` may come from an earlier leader."""
         is_excused = since <= self._stale_until
         self.counts["stale answers while two led"] += is_excused
         return is_excused
 
     def not_older(self, who: str, place: Place, end: int, since: float) -> None:
-        """A fetch got this end from an agent whose views must contain everything acknowledged before `since`."""
+        """Check the end that a fetch got from an agent that must know everything acknowledged before `since`."""
         ends = self._ends.get(place, [])
         known = bisect_left(ends, (since, 0))
         if known and ends[known - 1][1] > end and not self.may_be_stale(since):
@@ -219,7 +219,7 @@ class History:
             )
 
     def bound(self, place: Place, time: int, isolation: int = 0) -> int:
-        """Return an offset below which the start or end of a log cannot be from now on."""
+        """Return an offset below which the start or end of a log can no longer be."""
         return self._bounds.get((place, time, isolation), 0)
 
     def bounded(
@@ -232,7 +232,7 @@ class History:
         before: int,
         since: float,
     ) -> None:
-        """The start or end of a log was requested at `since`, when it was at least `before`."""
+        """Check the start or end of a log that was requested at `since`, when it was at least `before`."""
         self._raise_bound((place, time, isolation), offset)
         if offset < before and not self.may_be_stale(since):
             what = "starts" if time == EARLIEST else f"ends at isolation {isolation}"
@@ -241,7 +241,7 @@ class History:
             )
 
     def told(self, who: str, over: object, place: Place, isolation: int, end: int) -> None:
-        """An answer over a connection reports the end of a log. One agent never goes back, even under two leaders."""
+        """Check that the log ends that one agent reports over a connection never go back, even under two leaders."""
         before = self._told.get((over, place, isolation), 0)
         if end < before:
             self.wrong(
@@ -254,11 +254,11 @@ class History:
         return self._told.get((over, place, 0), 0) >= offset
 
     def asks_to_cut(self, place: Place, offset: float) -> None:
-        """A client requests the deletion of records below an offset. Infinity means that only the log knows it."""
+        """Note a request to delete the records below an offset. Infinity means that only the log knows it."""
         self.cuts[place] = max(self.cuts.get(place, 0), offset)
 
     def cut(self, place: Place, offset: int) -> None:
-        """Records below an offset were deleted."""
+        """Note that records below an offset were deleted."""
         self.counts["records deleted"] += 1
         self._raise_bound((place, EARLIEST, 0), offset)
 
@@ -267,14 +267,14 @@ class History:
             self._bounds[key] = offset
 
     def told_cut(self, who: str, ends: Mapping[Place, int]) -> None:
-        """Somebody was told ends that split no transaction."""
+        """Note that a client was given ends that split no transaction."""
         self.counts["cuts"] += 1
         self._told_cuts.append((who, ends))
 
     # At the end.
 
     def check(self, committed: dict[Place, Read], uncommitted: dict[Place, Read]) -> None:
-        """Compare everything with what two readers get from the whole log at the end."""
+        """Compare everything with what two readers read from the whole log at the end."""
         for place, read in committed.items():
             self._check_rows(place, read)
             if read.start > self.cuts.get(place, 0) and _name(place) not in self.expiring:
@@ -343,7 +343,7 @@ class History:
             self.wrong(f"{transaction.name} was seen by {transaction.seen_by}, and {lost} is gone")
 
     def _check_cuts(self, transaction: Transaction, committed: dict[Place, Read]) -> None:
-        """Check that no cut splits the records of a visible transaction that are left at the end."""
+        """Check that no cut splits those records of a visible transaction that are left at the end."""
         places = [
             (place, offset)
             for place, values in transaction.values.items()

@@ -1,4 +1,4 @@
-"""Hot segments (adr/0071): checks and counts what control planes answer and what swaps move to the bucket.
+"""Hot segments (adr/0071): checks and counts what control planes return and what swaps move to the bucket.
 
 At the end are the safeguards of hot segments, which `safeguards.py` removes.
 """
@@ -52,7 +52,7 @@ Moved = tuple[HotKey, int]
 
 
 def draw_settings(around: Surroundings, snapshot_records: int) -> RuntimeSettings:
-    """Return the settings of a history's control planes, some of which refuse most hot segments."""
+    """Return the settings for a history's control planes, some of which refuse most hot segments."""
     draw = around.randomness("hot intake")
     return RuntimeSettings(
         snapshot_records=snapshot_records,
@@ -77,7 +77,7 @@ def watched(around: Surroundings, history: History) -> Iterator[None]:
 
 @contextmanager
 def _intake_watched(history: History) -> Iterator[None]:
-    """Count what the journal takes, what goes to the bucket instead, and what is dropped. No flush may break."""
+    """Count segments that the journal takes, that go to the bucket instead, and that are dropped. No flush may fail."""
     add, drop, commit_cold = HotBytes.add, HotBytes._drop, Flusher._commit_cold
     copy, report = HotCopies._put, flush._report
 
@@ -123,7 +123,7 @@ def _missing(hot: HotBytes, keys: Collection[HotKey]) -> Iterator[HotKey]:
 
 @contextmanager
 def _reads_watched(history: History) -> Iterator[None]:
-    """Check that a control plane answers only with bytes that its journal has, or returned for this answer."""
+    """Check that a control plane answers only with bytes that its journal holds or returned for this answer."""
     read, read_some, read_journal = HotBytes.read, HotBytes._read, HotBytes._read_journal
     returned: ContextVar[set[HotKey]] = ContextVar("returned")
 
@@ -205,7 +205,7 @@ def _hot_in(extents: ExtentTable | Extents) -> set[Moved]:
 
 
 def _hot_of(state: State, wanted: SwapPartition) -> set[Moved]:
-    """Return what a partition has in hot segments, in the range of a swap."""
+    """Return what a partition has in hot segments within the range of a swap."""
     partition = state.partitions.get(key_of(wanted.partition))
     if partition is None:
         return set()
@@ -214,7 +214,7 @@ def _hot_of(state: State, wanted: SwapPartition) -> set[Moved]:
 
 
 def _late_hot_bytes() -> AbstractContextManager[Any]:
-    """The bytes of hot segments are written by the append after that of their commits."""
+    """The bytes of hot segments are written with the append that follows the one with their commits."""
     take = HotBytes.take
     waiting: WeakKeyDictionary[HotBytes, list[HotSegment]] = WeakKeyDictionary()
 

@@ -1,7 +1,7 @@
-"""Importers of the simulation: they copy the log of another cluster into a mirror, two at once.
+"""Importers of the simulation: they copy another cluster's log into a mirror, two at a time.
 
 They write and commit with the product's `Target`. The log is drawn, with holes and aborted records. Each value has one
-offset, which `History` knows from the start, so a record at another offset or a second time is a contradiction.
+offset, which `History` knows from the start, so a record at another offset or a duplicate is a contradiction.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LONG_BATCHES: Final = 400
 class Log:
     """The log of the other cluster: batches with holes between them, some of them aborted.
 
-    With `is_kept`, what is aborted stays readable, since no job compacts the mirror.
+    With `is_kept`, aborted batches stay readable, since no job compacts the mirror.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Log:
     def after(
         self, key: PartitionKey, offset: int, most: int
     ) -> tuple[Stretch, list[tuple[int, bytes, bool]]] | None:
-        """Return what follows an offset, at most so many batches, and its records; None at the end.
+        """Return the next batches from an offset onwards, at most `most`, and their records, or None at the end.
 
         A record is its offset, its value, and whether it is aborted.
         """
@@ -76,9 +76,9 @@ class Log:
         return Stretch(key, SOURCE, offset, end, 1, copies), records
 
     async def copy(self, job: Job) -> None:
-        """Copy some of it from where the mirror ends.
+        """Copy some of it, starting where the mirror ends.
 
-        An importer that dies leaves its lease. Raises PipelineError, ControlPlaneUnavailable, CommandRefused, Died.
+        A dead importer's lease remains. Raises PipelineError, ControlPlaneUnavailable, CommandRefused, Died.
         """
         target = Target(job.control, job.store)
         await target.open()

@@ -1,4 +1,4 @@
-"""A journal on a simulated disk: an append is written, then synced, and each step can stall, fail, or get lost.
+"""A journal on a simulated disk: an append is written, then synced, and each step can stall, fail, or be lost.
 
 A killed process loses nothing that it has written. A machine that loses power loses unsynced data.
 """
@@ -47,9 +47,9 @@ class Row:
 
 @dataclass(slots=True)
 class Disk:
-    """The storage of the control plane's machine: synced rows, and rows that were only written.
+    """The storage of the control plane's machine: synced rows, and rows that have only been written.
 
-    `hot` is the table of the hot segments, as far as it is synced.
+    `hot` is the synced part of the table of hot segments.
     """
 
     loop: SimulatedLoop
@@ -73,7 +73,7 @@ class Disk:
         return 0 if self.snapshot is None else self.snapshot.position
 
     def sync(self) -> None:
-        """Make all written data survive a loss of power."""
+        """Make all written data survive a power loss."""
         self._keep(self.written)
         self.written.clear()
 
@@ -133,7 +133,7 @@ class SimulatedJournal:
         return {key: len(data) for key, data in self._written_hot().items()}
 
     def _written_hot(self) -> Mapping[HotKey, bytes]:
-        """Return what a process reads: what it has written, whether it is synced or not."""
+        """Return the hot segments that the process reads: those it has written, synced or not."""
         disk = self._disk
         return {**disk.hot, **{key: data for row in disk.written for key, data in row.hot}}
 

@@ -1,7 +1,7 @@
-"""A Kafka client of the simulation: typed messages over simulated connections, with a client's retries.
+"""A Kafka client of the simulation: typed messages over simulated connections, with the retries of real clients.
 
-A client process has one connection to each known agent. A request without a timely answer closes its connection, as in
-real clients, so an answer never belongs to an earlier request.
+A client process has one connection to each known agent. If a request is not answered in time, its connection is closed,
+as in real clients, so an answer never belongs to an earlier request.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ RETRIABLE: Final = frozenset(
 
 
 class Unanswered(Exception):
-    """It is unknown whether the request was served: its connection broke, or no answer came in time."""
+    """It is unknown whether the request was processed: its connection broke, or no answer came in time."""
 
 
 class KafkaError(Exception):
@@ -79,7 +79,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent."""
+        """Return whether requests can be sent."""
         return self._end.is_open
 
     def send(
@@ -87,8 +87,8 @@ class Connection:
     ) -> asyncio.Future[Any]:
         """Send a request. The future of its answer fails with Unanswered.
 
-        If it is timed, the future has the answer and the time at which the agent sent it, -inf if it knew of no control
-        plane.
+        If it is timed, the future returns the answer and the time at which the agent sent it, or -inf if the agent knew
+        of no control plane.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
         if not self._end.is_open:
@@ -106,7 +106,7 @@ class Connection:
         return future
 
     def close(self) -> None:
-        """Close at once. Requests that wait for an answer fail."""
+        """Close immediately. Requests that are waiting for an answer fail."""
         self._end.reset()
         self._broken(None)
 
@@ -133,7 +133,7 @@ class Connection:
             future.set_result((answer, self._knowing_at()) if is_timed else answer)
 
     def _knowing_at(self) -> float:
-        """Return when the answer was sent by an agent that knew of a control plane, or -inf if its data may be
+        """Return when the answer was sent, or -inf if the agent knew of no control plane, so that its data may be
         outdated.
         """
         sent_at = self._end.sent_at
@@ -190,7 +190,7 @@ class Client:
         return opened
 
     def connected(self, address: tuple[str, int]) -> object:
-        """Return the connection to an agent, to distinguish it from others."""
+        """Return the connection to an agent, so that it can be told apart from others."""
         return self._connections.get(address)
 
     async def ask(
@@ -218,7 +218,7 @@ class Client:
         return await self.ask(self.random.choice(self.agents), key, version, request)
 
     async def configure(self, kind: int, name: str, configs: Mapping[str, str]) -> None:
-        """Set the configs of a resource, as soon as an agent does it."""
+        """Set the configs of a resource, as soon as an agent accepts them."""
         changes = [
             nested(44, 1, "AlterableConfig", name=key, config_operation=SET, value=value)
             for key, value in configs.items()
@@ -242,7 +242,7 @@ class Client:
         return sorted({*self._brokers.values(), *self._bootstrap})
 
     def disconnect(self) -> None:
-        """Close all connections, as a client does at its close."""
+        """Close all connections, as a client does when it is closed."""
         for connection in self._connections.values():
             if connection.is_open:
                 connection.close()
@@ -251,7 +251,7 @@ class Client:
     # Metadata.
 
     async def refresh(self, *names: str) -> None:
-        """Request the cluster and these topics. Raises Unanswered."""
+        """Request the metadata of the cluster and these topics. Raises Unanswered."""
         asked = tuple(nested(3, 12, "MetadataRequestTopic", name=name) for name in names)
         request = make(REQUESTS[3].body, 12, topics=asked, allow_auto_topic_creation=False)
         answer = await self.ask_any(3, 12, request)
@@ -278,7 +278,7 @@ class Client:
     async def leader(self, topic: str, partition: int) -> tuple[str, int]:
         """Return the address of a partition's leader. Raises Unanswered if it is not known.
 
-        "name/id" is the topic of this name only while it has this id. Otherwise, raises Gone.
+        "name/id" means the topic with this name only while it has this id. Otherwise, raises Gone.
         """
         name, _, wanted = topic.partition("/")
         known = self.topics.get(name)

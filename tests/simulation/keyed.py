@@ -1,7 +1,7 @@
 """Producers and readers of topics that are compacted by key, and their invariants.
 
-Each producer has its own keys, so the writes of a key are in order. A reader that begins after a write of a key was
-acknowledged finds that write or a later one last, or nothing if that is a tombstone, but never an older value.
+Each producer has its own keys, so the writes to a key are in order. A reader that begins after a write to a key was
+acknowledged finds that write or a later one as the last, or nothing if that is a tombstone, but never an older value.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TOMBSTONES: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A value of a key, or a tombstone."""
+    """A value for a key, or a tombstone."""
 
     value: bytes
     is_tombstone: bool
@@ -45,7 +45,7 @@ Key = tuple[Place, bytes]
 
 
 class Keys:
-    """The writes of every key, in their order."""
+    """The writes to every key, in order."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -61,9 +61,7 @@ class Keys:
         writes.append(write)
 
     def certain(self, place: Place) -> dict[bytes, list[tuple[int, int]]]:
-        """Return the writes of each key, as (number, offset), that readers must find from now on if they get
-        that far.
-        """
+        """Return the writes to each key, as (number, offset), that readers must find from now on if they get so far."""
         found: dict[bytes, list[tuple[int, int]]] = {}
         for (where, key), writes in self._writes.items():
             if where == place:
@@ -84,10 +82,10 @@ class Keys:
         last: dict[bytes, bytes | None],
         seconds: float,
     ) -> None:
-        """Compare the last value of each key (None: a tombstone) below `end` with the earlier `certain`.
+        """Compare the last value of each key (None for a tombstone) below `end` with the earlier result of `certain`.
 
-        A tombstone stays for TOMBSTONE_SECONDS after the compaction that removed what it deletes. A slower reader may
-        have got the deleted value without the tombstone.
+        A tombstone is kept for TOMBSTONE_SECONDS after the compaction that removed what it deletes. A slower reader may
+        have read the deleted value but not the tombstone.
         """
         for key, writes in certain.items():
             newest = max((number for number, offset in writes if offset < end), default=-1)
@@ -185,7 +183,7 @@ class KeyedConsumer(Consumer):
 
 
 async def read_at_the_end(client: Client, history: History, keys: Keys, places: Any) -> None:
-    """Read all keyed topics once more, retrying until it is answered."""
+    """Read all keyed topics once more, retrying until this succeeds."""
     consumer = KeyedConsumer("the last keyed reader", client, history, client.random, keys)
     for place in places:
         while True:

@@ -50,7 +50,7 @@ def _no_openings() -> AbstractContextManager[Any]:
 
 
 def _unread_refusals() -> AbstractContextManager[Any]:
-    """A 412 answer to an append is mistaken for its own earlier attempt."""
+    """A 412 answer to an append is taken to mean that an earlier attempt succeeded."""
 
     async def create(self: bucket_calls.Bucket, key: str, data: bytes, **given: Any) -> bool:
         await create_or_not(self, key, data, **given)
@@ -92,7 +92,7 @@ def _kept_state() -> AbstractContextManager[Any]:
 
 
 def _any_journal() -> AbstractContextManager[Any]:
-    """A client accepts a control plane whose journal is shorter than before."""
+    """A client accepts a control plane even if its journal is shorter than before."""
     return patch(SessionClient, "_is_older", lambda *_: False)
 
 

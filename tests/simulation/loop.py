@@ -6,7 +6,7 @@
     loop.run(until=30.0)                  # 30 simulated seconds
     process.kill()                        # none of its callbacks ever runs again
 
-Within a process callbacks run in asyncio's order. The next process is drawn at random, so every interleaving of
+Within a process, callbacks run in asyncio's order. The next process is drawn at random, so every interleaving of
 processes can occur. Executor work runs in the loop, at a random time. Everything that a callback schedules belongs to
 its own process. `call_in` schedules in another process, as a network does.
 """
@@ -76,7 +76,7 @@ class Handle:
 class Held(BaseException):
     """Raised by executor work that has to wait. The work starts over once `released` is called.
 
-    Until then it occupies its thread. No `except Exception` on the way treats it as a failure.
+    Until then, it occupies its thread. No `except Exception` catches it.
     """
 
     def __init__(self) -> None:
@@ -140,7 +140,7 @@ class Process:
             self.loop.queue(self)
 
     def _mix(self) -> None:
-        """Shuffle messages that arrived over different sources, as a kernel reports sockets in any order."""
+        """Shuffle messages that arrived over different connections, since a kernel reports sockets in any order."""
         sources: dict[object, deque[Handle]] = {}
         for handle in self._ready:
             sources.setdefault(handle.source, deque()).append(handle)
@@ -336,7 +336,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             process.kill()
 
     def end(self) -> None:
-        """Close, and release the unfinished tasks. The effects of their `finally` blocks are discarded."""
+        """Close the loop and release the unfinished tasks. The effects of their `finally` blocks are discarded."""
         self.close()
         logging.disable()
         with mock.patch.object(sys, "unraisablehook"):
@@ -450,7 +450,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self.unhandled.append((str(source), repr(error)))
 
     def draw(self) -> float:
-        """Return a random number of the loop's own source: at least 0 and below 1."""
+        """Return a random number from the loop's own source: at least 0 and below 1."""
         return self._random()
 
 

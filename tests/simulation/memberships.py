@@ -1,7 +1,7 @@
-"""Judges the answers of a KIP-848 group to its members.
+"""Judges the answers of KIP-848 groups to their members.
 
-A group may not assign a partition that another member holds, nor expel a member that beats in time, nor let a member
-beat on without sending its epoch and its partitions.
+A group may not assign a partition that another member holds, expel a member that sends heartbeats in time, or let a
+member continue without sending it its epoch and partitions.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ Known: TypeAlias = tuple[int, frozenset[int]]
 
 
 class Watch:
-    """What clients do not see of their groups: the control plane's state, and the answers that agents gave by
-    themselves.
-    """
+    """What clients cannot see of their groups: the control plane's state, and agents' own answers."""
 
     def __init__(
         self,
@@ -54,7 +52,7 @@ class Watch:
 
     @contextmanager
     def of_agents(self) -> Iterator[None]:
-        """Record which members agents keep while they reach no control plane."""
+        """Record which members agents keep while they cannot reach a control plane."""
         reply_to = Members._reply_to
 
         def noted(members: Members, member: Hashable) -> Reply | None:
@@ -72,7 +70,7 @@ class Watch:
         return self._kept.get(member, since - 1) >= since
 
     def current(self, group: str, member_id: str) -> Known | None:
-        """Return what the leader knows of a member, or None if it does not know it."""
+        """Return what the leader knows about a member, or None if it does not know it."""
         state = self._state()
         if state is None:
             return None
@@ -94,7 +92,7 @@ def _known(epoch: int, held: Iterable[tuple[object, int]]) -> Known:
 
 
 class Group:
-    """A group that reads one topic, and its past and present members of KIP-848's protocol."""
+    """A group that reads one topic, and its past and present members that use KIP-848's protocol."""
 
     def __init__(self, name: str, topic: str, partitions: int, watch: Watch) -> None:
         self.name = name
@@ -106,11 +104,11 @@ class Group:
         self._members: list[ConsumerMember] = []
 
     def join(self, member: ConsumerMember) -> None:
-        """A process has a new member."""
+        """Add a new member."""
         self._members.append(member)
 
     def given(self, member: ConsumerMember, partitions: frozenset[int]) -> None:
-        """A member received these partitions, and no other member may hold one of them."""
+        """Check that no other member may hold one of the partitions that a member received."""
         if not self._watch.is_timely():
             return
         for other in self._members:
@@ -121,21 +119,19 @@ class Group:
                 )
 
     def heard(self, member: ConsumerMember, epoch: int, sent_at: float) -> bool:
-        """Return whether the group has processed the heartbeat of this epoch that a member sent then, and that was
-        answered.
-        """
+        """Return whether the group processed an answered heartbeat that a member sent with this epoch at this time."""
         return not self._watch.was_kept(self.key(member.member_id, epoch), sent_at)
 
     def forged(self, member: ConsumerMember) -> None:
-        """The group has accepted a heartbeat of an epoch that it never gave."""
+        """Report that the group has accepted a heartbeat with an epoch that it never issued."""
         self._history.wrong(f"{self.name} believed a forged epoch of {member.member_id}")
 
     def key(self, member_id: str, epoch: int) -> Hashable:
-        """Identify a heartbeat as agents do that answer it by themselves."""
+        """Identify a heartbeat as agents do when they answer it on their own."""
         return (self.name, member_id, epoch)
 
     def told(self, member: ConsumerMember, sent_at: float) -> None:
-        """The group has answered a heartbeat, so the member must know its epoch and its partitions.
+        """Check that a member whose heartbeat the group has answered knows its epoch and its partitions.
 
         This excludes a step that was decided later, which the answer to the next heartbeat must report.
         """
@@ -154,7 +150,7 @@ class Group:
             )
 
     def refused(self, member: ConsumerMember, code: ErrorCode, sent_at: float) -> None:
-        """A member has to rejoin. It must have been silent, or have kept a revoked partition.
+        """Check that a member that has to rejoin was silent, or kept a revoked partition.
 
         It may also have just rejoined, or not know the result of a heartbeat.
         """

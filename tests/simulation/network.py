@@ -1,8 +1,8 @@
 """A simulated network with TCP connections between processes, streams of messages, and faults.
 
-Each direction of a link delivers in order, after a random latency. A partition delays messages, as TCP does, and breaks
-the link if it lasts. A reset loses messages in flight. A machine without power never answers, and its peer learns
-nothing until it gives up.
+Each direction of a link delivers messages in order, after a random latency. A partition delays messages, as with TCP,
+and breaks the link if it lasts. A reset loses messages in flight. A machine without power never answers, and its peer
+learns nothing until it gives up.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Weather:
 
 
 class End:
-    """One end of a link. `open` it to receive data. Its callbacks are called in its process."""
+    """One end of a link. Call `open` to receive data. Callbacks are called in its process."""
 
     def __init__(self, network: Network, link: Link, process: Process) -> None:
         self._network = network
@@ -70,25 +70,25 @@ class End:
             self._receive(message)
 
     def send(self, message: Any) -> None:
-        """Send something to the peer's `receive`, unless the link breaks before."""
+        """Send a message to the peer's `receive`, unless the link breaks first."""
         if self.is_open:
             self._network.carry(self, message)
 
     def close(self) -> None:
-        """Close after everything sent. The peer's `broken` then gets None."""
+        """Close after everything has been sent. The peer's `broken` then gets None."""
         if self.is_open:
             self.is_open = False
             self._network.carry(self, None)
 
     def reset(self) -> None:
-        """Close at once. Messages in flight to the peer are lost."""
+        """Close immediately. Messages in flight to the peer are lost."""
         if self.is_open:
             self.is_open = False
             self._network.break_link(self.link, sparing=self)
 
 
 class Link:
-    """A connection of two processes."""
+    """A connection between two processes."""
 
     __slots__ = ("ends", "is_dead", "is_whole")
 
@@ -104,7 +104,7 @@ Accept = Callable[[End, str], None]
 
 
 class Network:
-    """All hosts and links. A process listens under a host and a port."""
+    """All hosts and links. A process listens on a host and a port."""
 
     def __init__(self, loop: SimulatedLoop, randomness: random.Random) -> None:
         self.loop = loop
@@ -164,7 +164,7 @@ class Network:
     # Carrying.
 
     def carry(self, end: End, message: Any, sent_at: float | None = None) -> None:
-        """Carry what an end sends, now or at `sent_at`. None is its close."""
+        """Carry what an end sends, now or at `sent_at`. None means that it closes."""
         sent_at = self.loop.time() if sent_at is None else sent_at
         link = end.link
         if not link.is_whole or link.is_dead:
@@ -248,7 +248,7 @@ class Network:
             self.loop.call_in(self.loop.world, BREAKS_AFTER, self.break_link, link)
 
     def cut(self, one: str, other: str, seconds: float) -> None:
-        """Block all messages between two processes for a while. Links break if it lasts."""
+        """Block all messages between two processes for a while. Their links break if this lasts."""
         key = frozenset((one, other))
         if key in self._cuts:
             return
@@ -327,7 +327,7 @@ class _Server:
 
 
 class _Transport(asyncio.Transport):
-    """An end of a link as a transport of asyncio, with flow control in both directions."""
+    """An end of a link as an asyncio transport, with flow control in both directions."""
 
     def __init__(
         self, loop: SimulatedLoop, end: End, protocol: asyncio.BaseProtocol, peer: str

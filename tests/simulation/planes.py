@@ -67,7 +67,7 @@ class Planes(Protocol):
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id, or empty if it has none yet."""
+        """The cluster's id, or an empty string if it has none yet."""
         ...
 
     def servers(self) -> Sequence[Host]:
@@ -83,7 +83,7 @@ class Planes(Protocol):
         ...
 
     def are_level(self) -> bool:
-        """Return whether everything is durable and all standbys have replayed it."""
+        """Return whether everything is durable and has been replayed by all standbys."""
         ...
 
     def differing(self) -> list[str]:
@@ -91,7 +91,7 @@ class Planes(Protocol):
         ...
 
     def in_place(self) -> AbstractContextManager[None]:
-        """Run the body with replacements for the world outside the product."""
+        """Run the body with replacements for everything outside the product."""
         ...
 
 
@@ -199,13 +199,13 @@ class NodeHost(Host):
 
     @property
     def runtime(self) -> Runtime | None:
-        """The runtime while it leads."""
+        """The runtime, while this machine leads."""
         is_alive = self.process is not None and self.process.is_alive
         return self.node.runtime if is_alive and self.node is not None else None
 
     @property
     def epoch(self) -> int:
-        """The epoch in which it leads, or the epoch of the leader that it knows."""
+        """The epoch in which it leads, or that of the leader that it knows."""
         return 0 if self.node is None else self.node.epoch
 
     async def _serve(self, process: Process) -> None:
@@ -277,7 +277,7 @@ class NodeHost(Host):
 async def in_the_loop(
     work: Callable[[Check], Coroutine[Any, Any, None]], _: Clock, __: float, /
 ) -> AsyncIterator[asyncio.Future[None]]:
-    """Renew in the leader's loop. No simulated step takes long, and a pause stops the whole process."""
+    """Renew the lease in the leader's loop. No simulated step takes long, and a pause stops the whole process."""
     renewing = asyncio.create_task(work(lambda: None))
     try:
         yield renewing
@@ -442,7 +442,7 @@ class SharedPlanes:
 def draw_planes(
     around: Surroundings, settings: RuntimeSettings, history: History, journals: Sequence[str]
 ) -> Planes:
-    """Return the control planes of a seed, on one of these journals."""
+    """Return the control planes for a seed, on one of these journals."""
     draw = around.randomness("planes")
     journal = draw.choice(journals)
     if journal == DISK:

@@ -1,4 +1,4 @@
-"""Producers of the simulation: plain, idempotent, and transactional ones of both protocol generations.
+"""Producers of the simulation: plain, idempotent, and transactional ones with either protocol generation.
 
 They retry as librdkafka and the Java client do: they resend an unanswered or retriable batch with its sequence, after
 the earlier ones, and they repeat an unanswered EndTxn until its outcome is known.
@@ -86,7 +86,7 @@ class Producer:
         return value
 
     async def init(self, timeout_ms: int = 10_000) -> None:
-        """Get a producer id and epoch, however long that takes. Raises Fatal."""
+        """Get a producer id and epoch, however long this takes. Raises Fatal."""
         request = make(
             REQUESTS[22].body,
             4,
@@ -152,7 +152,7 @@ class Producer:
                 await self.client.pause()
 
     async def _send(self, place: Place, window: Sequence[Batch]) -> int:
-        """Send batches in order on one connection. Return how many of the first ones are acknowledged."""
+        """Send batches in order on one connection. Return how many of them, from the first on, are acknowledged."""
         topic, partition = place
         try:
             address = await self.client.leader(topic, partition)
@@ -243,7 +243,7 @@ def _looked_at(future: asyncio.Future[object]) -> None:
 
 
 class PlainProducer(Producer):
-    """Sends without an id, and each batch only once: an unanswered batch counts as lost.
+    """Sends without an id, and sends each batch only once: an unanswered batch counts as lost.
 
     Batches on one connection keep their order, though some may be missing.
     """
@@ -260,7 +260,7 @@ class PlainProducer(Producer):
             await asyncio.sleep(0.3 * self.random.random())
 
     async def _stream(self, place: Place, count: int) -> None:
-        """Send some batches on one connection one after the other, before any is answered."""
+        """Send some batches one after another on one connection, before any is answered."""
         try:
             connection = await self.client.connection(await self.client.leader(*place))
         except Unanswered:
@@ -306,7 +306,7 @@ class IdempotentProducer(Producer):
 
 
 class TransactionalProducer(Producer):
-    """Runs consecutive transactions of either protocol (`is_second`: KIP-890's)."""
+    """Runs consecutive transactions with either protocol (`is_second`: KIP-890's)."""
 
     def __init__(
         self,
@@ -341,7 +341,7 @@ class TransactionalProducer(Producer):
                 await asyncio.sleep(self.random.random())
 
     def _judge(self, code: str) -> None:
-        """Report a violation unless a timeout of its transaction stopped a producer that is alone."""
+        """Report an error of a producer that is alone, unless a transaction timeout explains it."""
         if code not in ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"):
             self.history.wrong(
                 f"{self.name} is alone under its transactional id, and was refused: {code}"
@@ -374,7 +374,7 @@ class TransactionalProducer(Producer):
                 raise result
 
     async def add_partitions(self, places: Sequence[Place]) -> None:
-        """Add partitions to the transaction, which only the first protocol does. Raises Fatal."""
+        """Add partitions to the transaction, which is needed only in the first protocol. Raises Fatal."""
         by_topic: dict[str, list[int]] = {}
         for topic, partition in places:
             by_topic.setdefault(topic, []).append(partition)
@@ -427,7 +427,7 @@ class TransactionalProducer(Producer):
             self.identity = Identity(answer.producer_id, answer.producer_epoch)
 
     async def ask_coordinator(self, key: int, version: int, request: object) -> Any:
-        """Repeat a request to the coordinator of the transactional id until it answers."""
+        """Repeat a request to the transactional id's coordinator until it answers."""
         assert self.transactional_id is not None
         while True:
             try:

@@ -1,8 +1,9 @@
 """Checks leadership: one control plane per epoch, no decision under an old one, and a consistent journal.
 
-Records that a journal reported as durable to a leader must be what all readers see at these positions. A takeover must
-find all of them, and no later append of an earlier epoch may count. With a correct lease, two leaders never overlap. A
-forced takeover causes an overlap, and then an earlier leader may answer from its state, but for no longer than a lease.
+All readers must see the records that a journal reported to a leader as durable, at the same positions. A takeover must
+find all of them, and no later append from an earlier epoch may count. With a correct lease, two leaders never overlap.
+A forced takeover causes an overlap, during which an earlier leader may answer from its state, but for no longer than a
+lease.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Reigns:
         self._acknowledged = 0
 
     def began(self, who: str, opened: OpenedJournal, *, is_forced: bool) -> None:
-        """A control plane has opened the journal."""
+        """Note that a control plane has opened the journal."""
         epoch, history = opened.fencing_token, self._history
         if epoch in self._reigns:
             history.wrong(f"{who} leads in epoch {epoch}, and so does {self._reigns[epoch].who}")
@@ -80,7 +81,7 @@ class Reigns:
         history.counts["takeovers that were forced"] += is_forced
 
     def decides(self, who: str, epoch: int) -> None:
-        """A control plane is about to decide or answer something."""
+        """Check that a control plane may decide or answer something in its epoch."""
         if epoch == self.newest:
             return
         now = self._history.now()
@@ -94,7 +95,7 @@ class Reigns:
         )
 
     def decided(self, client: Process, command: Command) -> None:
-        """A control plane has decided a command, which its client may resend if it was not answered."""
+        """Note that a control plane has decided a command, which its client may resend if it was not answered."""
         key = (client, command.command_id)
         self._decisions[key] += 1
         most = 1 + SessionLimits().max_repeats if may_be_repeated(command) else 1
@@ -105,7 +106,7 @@ class Reigns:
             )
 
     def appended(self, who: str, epoch: int, end: int, records: Sequence[bytes]) -> None:
-        """A leader has learned that its records are durable."""
+        """Note that a leader has learned that its records are durable."""
         self._acknowledged = max(self._acknowledged, end)
         self._see(f"{who} was told", end, records)
         for later in self._reigns.values():
@@ -116,7 +117,7 @@ class Reigns:
                 )
 
     def lost(self, end: int) -> None:
-        """The journal continues after position `end`, without records that no leader knows to be durable."""
+        """Note that the journal continues after position `end`. No lost record may have been reported as durable."""
         if self._acknowledged > end:
             self._history.wrong(
                 f"a failover of the database left {end} records; {self._acknowledged} had been acknowledged"
@@ -124,7 +125,7 @@ class Reigns:
         self._records = {at: each for at, each in self._records.items() if at <= end}
 
     def read(self, who: str, batch: JournalBatch) -> None:
-        """A reader has read records."""
+        """Check the records that a reader has read."""
         self._see(f"{who} reads", batch.position, batch.records)
 
     def _see(self, who: str, end: int, records: Sequence[bytes]) -> None:
@@ -138,7 +139,7 @@ LONG_PAUSE: Final = 4.0
 
 
 class HearingRuntime(Runtime):
-    """A control plane that may not end a lease after a pause while its renewal waits to be read."""
+    """A control plane that may not end a lease after a pause while its renewal is waiting to be read."""
 
     process: Process
     history: History

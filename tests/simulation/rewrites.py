@@ -1,5 +1,5 @@
-"""Checks what rewrites extents. A swap of a topic that is compacted by key may remove records, but never restore one.
-A missing or damaged object affects only the merges that have to read it, and only occasionally.
+"""Checks what rewrites extents. A swap in a topic that is compacted by key may remove records, but never restore one. A
+missing or damaged object affects only the merges that have to read it, and only occasionally.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tests.simulation.loop import SimulatedLoop
 
 
 class _KeyedLog:
-    """The log of a topic that is compacted by key, as its objects and hot segments have it."""
+    """The log of a topic that is compacted by key, as stored in its objects and hot segments."""
 
     def __init__(
         self, store: ObjectStore, cluster_id: Callable[[], str], history: History, topic: str
@@ -56,7 +56,7 @@ class _KeyedLog:
         self.hot: dict[HotKey, bytes] = {}
 
     def check_swap(self, turn: Turn, command: SwapExtents, codes: Sequence[int]) -> None:
-        """Check that a swap restores no record, and that an agent's drops no record that is the newest of its key."""
+        """Check that a swap restores no record, and that an agent's swap drops no key's newest record."""
         replaced = _replaced(turn.state, command, self._topic)
         for wanted, old, code in zip(command.partitions, replaced, codes, strict=False):
             if old is None or code != ErrorCode.NONE:
@@ -89,9 +89,9 @@ class _KeyedLog:
     def _newest(
         self, partition: Partition, end: int, *, once: bool = False
     ) -> dict[bytes, int] | None:
-        """Return the newest offset below `end` of each key that was not aborted, or None if an object is damaged.
+        """Return each key's newest offset below `end` that was not aborted, or None if an object is damaged.
 
-        With `once`, a second record of a key is a violation.
+        With `once`, a second record with the same key is a violation.
         """
         extents = partition.extents
         mask = live_mask(extents, partition.dead, 0, len(extents))
@@ -128,7 +128,7 @@ class _KeyedLog:
 def watched_swaps(
     store: ObjectStore, cluster_id: Callable[[], str], history: History, topic: str
 ) -> Iterator[None]:
-    """Check the swaps and the passes of `topic`."""
+    """Check the swaps and passes of `topic`."""
     swap_extents = machine.VERBS["swap_extents"].decide
     finish_cleaning = machine.VERBS["finish_cleaning"].decide
     add = HotBytes.add
@@ -171,7 +171,7 @@ def _table(extents: Extents) -> ExtentTable:
 
 
 def _replaced(state: State, command: SwapExtents, topic: str) -> Iterator[Extents | None]:
-    """Yield what each part of a swap replaces, or None if it is not of this topic."""
+    """Yield the extents that each part of a swap replaces, or None if it belongs to another topic."""
     for wanted in command.partitions:
         partition = state.partitions.get(key_of(wanted.partition))
         if partition is not None and state.topics[partition.key[0]].name == topic:
@@ -194,7 +194,7 @@ OF_ONE_OBJECT: Final = (
 
 @contextmanager
 def watched_merges(loop: SimulatedLoop, history: History) -> Iterator[None]:
-    """Checks every merge of the agents."""
+    """Check every merge that agents make."""
     run_once, note = Merger.run_once, Merger._note
     failed: dict[tuple[Merger, SegmentKey], float] = {}
 

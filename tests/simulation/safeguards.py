@@ -176,7 +176,7 @@ def _no_sequence_check() -> AbstractContextManager[Any]:
 
 
 def _no_epoch_check() -> AbstractContextManager[Any]:
-    """A batch of an older epoch is treated as one of the newest."""
+    """A batch with an older epoch is treated as one with the newest."""
     slices = interpreted(SLICES)
     check = slices._Draft.check_transaction
 
@@ -198,7 +198,7 @@ def _no_epoch_check() -> AbstractContextManager[Any]:
 
 
 def _blind_views() -> AbstractContextManager[Any]:
-    """A view applies the deltas of a new session, whatever it missed."""
+    """A view applies the deltas of a new session, even if it missed some."""
     apply = PartitionView.apply
 
     def blind(self: PartitionView, delta: PartitionDelta) -> bool:
@@ -301,7 +301,7 @@ def _forgotten_windows() -> AbstractContextManager[Any]:
 
 
 def _no_timeouts() -> AbstractContextManager[Any]:
-    """A transaction never times out."""
+    """Transactions never time out."""
     return patch(outcomes, "tick_transactions", lambda _: None)
 
 
@@ -335,7 +335,7 @@ def _offsets_of_aborted() -> AbstractContextManager[Any]:
 
 
 def _no_pins() -> AbstractContextManager[Any]:
-    """A collection removes what a job has pinned."""
+    """A collection removes objects that a job has pinned."""
     collectable = SegmentTable.collectable
 
     def unpinned(self: SegmentTable, *given: Any) -> Any:
@@ -442,7 +442,7 @@ def _everything_again() -> AbstractContextManager[Any]:
 
 
 def _believed_at_once() -> AbstractContextManager[Any]:
-    """A clock that is far ahead is believed, whatever others show."""
+    """A clock that is far ahead is believed, whatever other clocks show."""
     return _all(patch(Witnesses, "agreed", lambda *_: inf), patch(clock, "_STANDS_MS", 0))
 
 
@@ -470,12 +470,12 @@ def _aborted_supersede() -> AbstractContextManager[Any]:
 
 
 def _without_outcomes() -> AbstractContextManager[Any]:
-    """Importers do not say what the source has aborted."""
+    """Importers do not report what was aborted in the source."""
     return patch(target, "FLAG_ABORTED_BEFORE", 0)
 
 
 def _merged_like_others() -> AbstractContextManager[Any]:
-    """Merges remove the aborted records of mirrors, as those of other topics."""
+    """Merges remove the aborted records of mirrors as they do in other topics."""
 
     find: Any = choosing.find_run
 
@@ -581,7 +581,7 @@ ALL: Final = {
 
 
 def seeds_until_found(name: str, most: int, first: int = 1) -> tuple[int, str] | None:
-    """Return how many seeds it takes to detect a missing safeguard, and the finding, or None if `most` do not."""
+    """Return how many seeds it takes to detect a missing safeguard, and the finding, or None if `most` seeds do not."""
     remove, form = ALL[name]
     with remove():
         for count, seed in enumerate(itertools.islice(itertools.count(first), most), 1):

@@ -38,7 +38,7 @@ CLIENT: Final[ContextVar[Process]] = ContextVar("client")
 
 
 def new_client(around: Surroundings, randomness: Callable[[], float]) -> SessionClient:
-    """Return a started client of the current leader."""
+    """Return a started client that follows the current leader."""
     client = SessionClient(around.controls, partial(_connect, around.network), randomness)
     client.start()
     return client
@@ -132,7 +132,7 @@ class _Stream:
 
 @asynccontextmanager
 async def _connect(network: Network, address: str) -> AsyncIterator[_Stream]:
-    """Return a stream to a control plane, which the first read opens."""
+    """Yield a stream to a control plane, which the first read opens."""
     stream = _Stream(network, address)
     try:
         yield stream

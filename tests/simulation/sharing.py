@@ -1,8 +1,9 @@
-"""Members of a share group, which take records of one partition together (KIP-932).
+"""Members of a share group, which together take the records of one partition (KIP-932).
 
-A record whose acceptance was confirmed is never delivered again, counts of deliveries only grow, and none belongs to an
-aborted transaction. Members accept, release and reject at random. A killed one comes back under another name, and what
-it held is delivered again once its locks have ended. What was rejected is in the dead-letter queue once.
+A record whose acceptance was confirmed is never delivered again, delivery counts only grow, and no delivered record
+belongs to an aborted transaction. Members accept, release and reject records at random. A killed member comes back
+under another name, and the records it held are delivered again once their locks have ended. Each rejected record is in
+the dead-letter queue once.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _OUT_OF_SESSION: Final = (
 
 
 class Deliveries:
-    """What the members of one group were told, by place and offset."""
+    """What the members of one group have learned, by place and offset."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -64,7 +65,7 @@ class Deliveries:
         self._letters: set[tuple[Place, int]] = set()
 
     def delivered(self, who: str, place: Place, offset: int, count: int, value: bytes) -> None:
-        """A member got a record, delivered so often."""
+        """Check a record that a member got with this delivery count."""
         self._history.counts["records shared"] += 1
         at = place, offset
         self._values[at] = value
@@ -75,14 +76,14 @@ class Deliveries:
         self._counts[at] = count
 
     def finished(self, who: str, place: Place, offset: int, kind: int) -> None:
-        """A member was told that its acceptance or rejection of a record counts."""
+        """Note that a member's acceptance or rejection of a record was confirmed."""
         self._history.counts["shared records finished"] += 1
         self._finished.setdefault((place, offset), who)
         if kind == _REJECT:
             self._rejected.add((place, offset))
 
     def buried(self, letter: Record) -> None:
-        """The dead-letter queue has a letter."""
+        """Check a letter in the dead-letter queue."""
         self._history.counts["dead letters"] += 1
         headers = {name: value or b"" for name, value in letter.headers}
         place = headers[b"__dlq.errors.topic"].decode(), int(headers[b"__dlq.errors.partition"])
@@ -96,7 +97,7 @@ class Deliveries:
             self._history.wrong(f"the letter of {at} has {letter.value!r}")
 
     async def read_letters(self, client: Client) -> None:
-        """Compare the dead-letter queue with what was rejected, once nothing waits for it any more."""
+        """Compare the dead-letter queue with the rejected records, once none is waiting to be added."""
         reader = _LetterReader("the reader of letters", client, self._history, client.random, 1)
         reader.deliveries = self
         while self._rejected:
@@ -120,12 +121,12 @@ class _LetterReader(Consumer):
 
 
 class Sharer:
-    """A member that takes records of one partition, and acknowledges them with its next fetch."""
+    """A member that takes records from one partition, and acknowledges them with its next fetch."""
 
     def __init__(
         self, name: str, client: Client, history: History, deliveries: Deliveries, slow: float
     ) -> None:
-        """`slow` is how often it works on its records about as long as it may hold them, and gives them back."""
+        """`slow` is how often it works on its records for about as long as it may hold them, then returns them."""
         self.name = name
         self.client = client
         self._history = history

@@ -112,7 +112,7 @@ class Stage:
     # Time.
 
     def run(self, work: Coroutine[Any, Any, T], of: Host | None = None) -> T:
-        """Run a coroutine to its end in the process of a host, by default of the test's clients."""
+        """Run a coroutine to completion in the process of a host, by default that of the test's clients."""
         process = self.client if of is None else of.process
         assert process is not None
         task = process.start(work)
@@ -126,7 +126,7 @@ class Stage:
     def until(self, is_so: Callable[[], object], within: float = WITHIN) -> None:
         """Let time pass until a condition holds. Raises TimeoutError.
 
-        It checks less and less often, because checks cost more than passing time.
+        It checks less and less often, because a check costs more than letting time pass.
         """
         began = self.loop.time()
         while not is_so():
@@ -142,7 +142,7 @@ class Stage:
     # Faults.
 
     def kill(self) -> None:
-        """Kill everything at once, and restart it."""
+        """Kill everything at the same time, and restart it."""
         hosts = [self.control, *self.agents]
         for host in hosts:
             host.kill(back_after=0.1)
@@ -150,7 +150,7 @@ class Stage:
         self.until(lambda: all(agent.is_running for agent in self.agents))
 
     def end_leases(self, *kept: StagedAgent) -> None:
-        """Expire the leases of all agents except `kept` at once. The agents learn it later."""
+        """Expire the leases of all agents except `kept` at the same time. The agents learn of it later."""
         # A lease lasts from the first tick that sees it.
         self.run(self._tick(), self.control)
         ended = {*self.control.state().leases} - {
@@ -201,7 +201,7 @@ class StagedAgent(AgentHost):
 
     @property
     def running(self) -> RunningAgent:
-        """The agent, which must run."""
+        """The agent, which must be running."""
         assert self.agent is not None
         return self.agent
 
@@ -211,7 +211,7 @@ class StagedAgent(AgentHost):
 
     @property
     def is_running(self) -> bool:
-        """Whether it serves clients."""
+        """Return whether it serves clients."""
         return self.process is not None and self.process.is_alive and self.agent is not None
 
     def _end(self) -> None:
@@ -298,7 +298,7 @@ class _Sent(Exception):
 
 
 class _Patient(StagedTarget):
-    """Its first call ends when the request is sent, and its second call waits for that answer."""
+    """Its first call ends when the request has been sent, and its second call waits for the answer."""
 
     is_asked = False
 
@@ -386,7 +386,7 @@ class StagedConnection(Connection):
 
 
 class Outbox:
-    """Values for an idempotent client to deliver, with librdkafka's retries and changes of agents."""
+    """Values that an idempotent client delivers, with librdkafka's retries and changes of agents."""
 
     def __init__(self, stage: Stage, topic: str) -> None:
         self._stage = stage
@@ -398,7 +398,7 @@ class Outbox:
         self._last = stage.client.start(self._who.init())
 
     def send(self, *values: bytes) -> None:
-        """Send each value in a separate request, several of them in flight."""
+        """Send each value in a separate request, with several requests in flight."""
         self._last = self._stage.client.start(self._deliver(self._last, values))
 
     async def _deliver(self, before: asyncio.Task[None], values: Sequence[bytes]) -> None:
@@ -406,7 +406,7 @@ class Outbox:
         await self._who.deliver(self._place, [[value] for value in values])
 
     def flush(self) -> list[int]:
-        """Return all offsets, once everything was delivered."""
+        """Return all offsets, once everything has been delivered."""
 
         async def wait() -> None:
             await self._last
@@ -422,7 +422,7 @@ class Outbox:
 class CommitLink:
     """A link in front of an agent's client, which carries the commits of its flushes.
 
-    First `lose_commands` commits are lost, then the replies to `lose_replies` of them. `is_cut` loses all commits.
+    First, `lose_commands` commits are lost, then the replies to `lose_replies` commits. `is_cut` loses all commits.
     """
 
     def __init__(self, stage: Stage, host: StagedAgent) -> None:
@@ -451,12 +451,12 @@ class CommitLink:
         return view
 
     def wait_for_try(self) -> None:
-        """Wait until a commit is attempted. Returns at once for an attempt that no call has waited for yet."""
+        """Wait until a commit is attempted. Returns immediately if no call has waited for an earlier one."""
         self._awaited += 1
         self._stage.until(lambda: self.tries >= self._awaited)
 
     def forget_tries(self) -> None:
-        """Make `wait_for_try` wait for an attempt from now on."""
+        """Make `wait_for_try` wait for an attempt made from now on."""
         self._awaited = self.tries
 
     async def call(self, command: Command) -> Reply:
@@ -490,7 +490,7 @@ class Delayed:
 
 
 class StagedHold(Hold):
-    """Holds calls of the store, of one agent or of all, without a thread."""
+    """Holds calls to the store, from one agent or from all, without a thread."""
 
     def __init__(
         self, stage: Stage, operation: Operation, prefix: str, of: StagedAgent | None
@@ -519,7 +519,7 @@ class StagedHold(Hold):
 
 
 class StagedStore(FaultyStore):
-    """The store of all agents, whose calls can be held and fail."""
+    """The store that all agents use, whose calls can be held and made to fail."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(SimulatedStore(stage.around.bucket, stage.loop.world))
@@ -534,7 +534,7 @@ class StagedStore(FaultyStore):
 
 
 def staged(agents: int = 2, parts: AgentParts = PARTS) -> Iterator[Stage]:
-    """For a fixture: a stage that is ended after the test."""
+    """Yield a stage, which is ended after the test. For use in a fixture."""
     stage = Stage(agents, parts)
     try:
         yield stage

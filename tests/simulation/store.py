@@ -1,6 +1,6 @@
-"""A bucket on the simulated network: requests that fail, get lost, come late, or return damaged bytes.
+"""A bucket on the simulated network: requests that fail, are lost, arrive late, or return damaged bytes.
 
-The executor models latency (tests/simulation/loop.py), and this module the other faults of a request.
+The executor models latency (tests/simulation/loop.py), and this module models the other faults of a request.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Bucket:
         self.unsynced: list[tuple[str, float, str]] = []
 
     def lose_power(self, name: str) -> None:
-        """Lose what the machine of this process put within the last second, if the store does not sync."""
+        """Lose what this machine has put in the last second, if the store does not sync."""
         since = self.loop.time() - 1.0
         self.objects.delete(key for who, at, key in self.unsynced if who == name and at > since)
 
@@ -184,7 +184,7 @@ class SimulatedStore:
         """Do nothing: there are no connections to close."""
 
     def _ask(self, key: str, late: Callable[[], object] | None = None) -> None:
-        """Request the object. `late` is what a request does that arrives and is not answered."""
+        """Request the object. `late` does what a request does that arrives but is not answered."""
         bucket = self._bucket
         weather, draw = bucket.weather, bucket.random.random
         if self._process.name in bucket.unreachable:
@@ -218,13 +218,13 @@ class SimulatedStore:
 
 
 def _hold(bucket: Bucket, seconds: float) -> NoReturn:
-    """Make the work of the thread wait, start over, and possibly wait again. The work must allow this."""
+    """Make the thread's work wait, start over, and possibly wait again. The work must allow this."""
     held = Held()
     bucket.loop.call_in(bucket.loop.world, seconds, lambda: held.released())
     raise held
 
 
 def _done_late(request: Callable[[], object]) -> None:
-    """Execute a request without a waiting caller. It does nothing if a later attempt was faster."""
+    """Execute a request for which no caller is waiting. It does nothing if a later attempt was faster."""
     with suppress(ObjectStoreError):
         request()

@@ -1,8 +1,8 @@
-"""Members of a streams group (KIP-1071), which leave and join again and again as those of `--roaming` do.
+"""Members of a streams group (KIP-1071), which repeatedly leave and rejoin, as those of `--roaming` do.
 
-The group may not assign an active task that another member has not given up, nor expel a member that beats in time, nor
-let a member beat on without sending its epoch and its tasks, nor believe a heartbeat of an epoch that it never gave.
-Its topology has a changelog, which an agent creates.
+The group may not assign an active task that another member has not given up, expel a member that sends heartbeats in
+time, let a member continue without sending it its epoch and tasks, or accept a heartbeat with an epoch that it never
+issued. Its topology has a changelog, which an agent creates.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class StreamsGroup(Group):
     """A streams group whose tasks are the partitions of one topic."""
 
     def key(self, member_id: str, epoch: int) -> Hashable:
-        """Identify a heartbeat as agents do that answer it by themselves."""
+        """Identify a heartbeat as agents do when they answer it on their own."""
         return ("streams", self.name, member_id, epoch)
 
 
 class StreamsMember(ConsumerMember):
-    """StreamsGroupHeartbeat. What it holds are its active tasks."""
+    """Uses StreamsGroupHeartbeat. It holds its active tasks."""
 
     _standby: frozenset[int] = frozenset()
 
@@ -76,7 +76,7 @@ class StreamsMember(ConsumerMember):
         )
 
     async def _forge(self) -> None:
-        """Claim to have no tasks, in an epoch that the group never gave."""
+        """Claim to have no tasks, in an epoch that the group never issued."""
         try:
             answer = await self._ask(
                 self.epoch + FORGED_BY, active_tasks=(), standby_tasks=(), warmup_tasks=()
@@ -121,6 +121,6 @@ class Streamer(Roamer):
     """A member that applies its tasks, and repeatedly leaves the group."""
 
     async def run(self) -> None:
-        """Roam forever, beside the heartbeats."""
+        """Roam forever, in parallel with the heartbeats."""
         await self._member.client.configure(GROUP_CONFIGS, self._member.group.name, CONFIGS)
         await super().run()

@@ -1,4 +1,4 @@
-"""Tests processes in one loop: asyncio's guarantees within each, kills, pauses and time."""
+"""Tests processes in one loop: asyncio's guarantees within each process, kills, pauses and time."""
 
 from __future__ import annotations
 

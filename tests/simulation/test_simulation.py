@@ -1,4 +1,4 @@
-"""Tests the simulation itself: it is repeatable, it detects missing safeguards, and its failures can be shrunk."""
+"""Tests the simulation itself: it is repeatable, it detects missing safeguards, and its failures can be minimized."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _prepared() -> Iterator[None]:
 
 @cache
 def history(seed: int, form: str = WHOLE.name) -> Result:
-    """One history for all tests of a process, since each takes a second."""
+    """Return one history for all tests of a process, since each takes a second."""
     return World(seed, form=FORMS[form]).run()
 
 
@@ -62,7 +62,7 @@ def test_a_history_has_no_violation(seed: int) -> None:
 
 @pytest.mark.slow
 def test_an_agent_that_waits_for_its_lease_reads() -> None:
-    """It takes the cluster's id from the lease. Of this history's faults, a kill and a database that hangs matter."""
+    """It takes the cluster's id from the lease. Of this history's faults, a kill and a hanging database matter."""
     assert World(483594916023, without=range(3, 13)).run().violations == []
 
 
@@ -120,7 +120,7 @@ def test_hot_segments_meet_what_can_happen_to_them() -> None:
 
 @pytest.mark.slow
 def test_a_seed_gives_the_same_bytes_in_every_process() -> None:
-    """This holds for any hashes of strings, and any earlier or concurrent work of the process."""
+    """This holds for any string hashes, and for any earlier or concurrent work in the process."""
     history(52)
     with _others_log():
         here = traced()
@@ -134,7 +134,7 @@ def test_a_seed_gives_the_same_bytes_in_every_process() -> None:
 
 @contextmanager
 def _others_log() -> Iterator[None]:
-    """Another thread logs at the same time, as the clusters of other tests do."""
+    """Log from another thread meanwhile, as the clusters of other tests do."""
     is_over = threading.Event()
 
     def log() -> None:
@@ -151,7 +151,7 @@ def _others_log() -> Iterator[None]:
 
 
 def _traced_elsewhere() -> list[str]:
-    """Return the lines of another process, in which strings have other hashes."""
+    """Return the lines from another process, in which strings have different hashes."""
     hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     command = [sys.executable, "-m", "tests.simulation.traced"]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}

@@ -1,6 +1,6 @@
 """Tools of the simulation that tail the internal topics (ADR 43).
 
-A consumer's checks of a log apply to these, too: no offset is out of range, since their logs never lose their
+A consumer's checks of a log also apply to these: no offset is out of range, since their logs never lose their
 beginning, offsets grow, and ends never go back under any leader. In addition, an offset always has the same record.
 """
 
@@ -25,7 +25,7 @@ _TRANSACTIONAL_IDS: Final = ("id-0", "verified")
 
 
 def internal_places() -> list[Place]:
-    """Return partitions with records of groups and of transactional ids that most histories have."""
+    """Return partitions that contain records about groups and transactional ids in most histories."""
     groups: list[Place] = [(CONSUMER_OFFSETS, partition_of(name)) for name in _GROUPS]
     return [*groups, *((TRANSACTION_STATE, partition_of(name)) for name in _TRANSACTIONAL_IDS)]
 
@@ -44,7 +44,7 @@ class Tool(Consumer):
         await super().run(places)
 
     def saw(self, place: Place, read: Read, record: Record) -> None:
-        """Add one record. Its content may be newer than at an earlier read, but its key is the same."""
+        """Add one record. Its content may be newer than in an earlier read, but its key is the same."""
         self.history.counts["internal records"] += 1
         before = self._keys.setdefault((place, record.offset), record.key)
         if before != record.key:

@@ -29,11 +29,11 @@ class Trace:
         self.lines.append(f"{self._loop.time():12.6f}  {who:<14}  {what}"[:_LINE])
 
     def request(self, key: int, version: int, to: str, message: Any) -> None:
-        """A client sends a request."""
+        """Add a request that a client sends."""
         self.tell(f"-> {to} {API_NAMES[key]} v{version} {_fields(message)}")
 
     def answer(self, key: int, of: str, message: Any) -> None:
-        """A client gets an answer."""
+        """Add an answer that a client gets."""
         self.tell(f"<- {of} {API_NAMES[key]} {_fields(message)}")
 
     @contextmanager

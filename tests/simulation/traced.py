@@ -1,4 +1,4 @@
-"""Histories that every process must run alike. `python -m tests.simulation.traced` prints their traces."""
+"""Histories that must run identically in every process. `python -m tests.simulation.traced` prints their traces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRACED: Final = ((7, WHOLE), (3, TWO_LEADERS))
 
 
 def traced() -> list[tuple[Result, list[str]]]:
-    """Return the result and the lines of each."""
+    """Return each history's result and trace lines."""
     return [World(seed, form=form).traced() for seed, form in TRACED]
 
 

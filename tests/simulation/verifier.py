@@ -1,4 +1,4 @@
-"""Checks that any agent returns what was just acknowledged, over any connection (S7)."""
+"""Checks that any agent returns what has just been acknowledged, over any connection (S7)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.simulation.producers import TransactionalProducer
 
 
 class Verifier(TransactionalProducer):
-    """A transactional producer, alone in its partition, which reads its own records as an outside client."""
+    """A transactional producer that is alone in its partition and reads its own records as an outside client."""
 
     def __init__(
         self,

@@ -193,7 +193,7 @@ class World:
         return all(host.clock_ahead_ms == 0 for host in self.planes.hosts)
 
     def host(self, name: str) -> Host:
-        """Return the machine of this name. The leader may be any machine."""
+        """Return the machine with this name, or the current leader's for `faults.LEADER`."""
         if name == faults.LEADER:
             return self.planes.leader() or self.planes.hosts[0]
         return self._hosts[name]
@@ -201,7 +201,7 @@ class World:
     # Running.
 
     def traced(self) -> tuple[Result, list[str]]:
-        """Like `run`, but also return the lines of the trace."""
+        """Like `run`, but also returns the lines of the trace."""
         trace = self.around.network.trace = Trace(self.loop)
         with trace.of_logs():
             return self.run(), trace.lines
@@ -284,7 +284,7 @@ class World:
             job.retire()
 
     def _look_at_the_end(self) -> None:
-        """Check what requires a state without changes."""
+        """Check everything that requires an unchanging state."""
         temporary = self._do(admins.places_at_the_end, 30.0, "look for topics") or []
         admins.check_topics(self.history, self.cast.topics, temporary)
         committed = self._read_all(1, temporary)
@@ -308,7 +308,7 @@ class World:
     def _do(
         self, what: Callable[[Client], Coroutine[Any, Any, Any]], within: float, name: str
     ) -> Any:
-        """Run something as a separate client. Returns None, with a violation, if it takes longer."""
+        """Run something as a separate client. Reports a violation and returns None if it takes longer."""
         process = self.loop.process(name)
         client = Client(self.around.network, self.cast.bootstrap, self.around.randomness(name))
         task = process.start(what(client))
@@ -371,7 +371,7 @@ class World:
                 )
 
     def _settle(self) -> None:
-        """Run until no transaction is open and nothing waits to be collected."""
+        """Run until no transaction is open and nothing is waiting to be collected."""
         limit = self.loop.time() + SETTLED_WITHIN
         while not self._is_settled():
             self.loop.run(self.loop.time() + 1.0)
@@ -459,7 +459,7 @@ class World:
             self.history.wrong(f"the audit found {finding}")
 
     def _look_at_the_time(self) -> None:
-        """Check that the time is ahead by at most a believable clock's error, and at most at twice the pace."""
+        """Check that the time is ahead by at most a believable clock's error, and runs at most twice as fast."""
         state = self.planes.state()
         assert state is not None
         ahead_ms = state.clock_ms - self.loop.now_ms

@@ -17,7 +17,7 @@ from tests.messages import MESSAGES, versions_of
 
 @pytest.fixture(scope="session", params=FORMS)
 def messages(request: pytest.FixtureRequest) -> dict[str, Message[Any]]:
-    """All messages by name, on the interpreted kernel in one run of the test and on the compiled one in another."""
+    """All messages by name. Each test runs once on the interpreted kernel and once on the compiled one."""
     form = interpreted if request.param == "interpreted" else compiled
     return _Messages(form("lacuna.wire.kernel"))
 
@@ -32,7 +32,7 @@ def forms() -> list[dict[str, Message[Any]]]:
 
 
 class _Messages(dict[str, Message[Any]]):
-    """The messages on one kernel. Each is made when it is first used: to make all takes more than a second."""
+    """The messages on one kernel. Each is created on first use, because creating all takes more than a second."""
 
     def __init__(self, kernel: ModuleType) -> None:
         self._kernel = kernel

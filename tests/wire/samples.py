@@ -29,7 +29,7 @@ BITS = {
 
 
 def bounds(kind: int) -> tuple[int, int]:
-    """Return the least and the greatest number of a kind in BITS."""
+    """Return the smallest and the largest number of a kind in BITS."""
     bits, is_signed = BITS[kind]
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
 

@@ -86,7 +86,7 @@ def test_the_late_answer_of_an_earlier_request_is_not_taken_for_this_one() -> No
 
 
 class Server:
-    """Gives these answers one by one, and keeps the requests."""
+    """Sends these answers one by one, and keeps the requests."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)

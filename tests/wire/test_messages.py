@@ -39,7 +39,7 @@ few = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthC
 @few
 @given(data=st.data())
 def test_what_is_written_is_read(forms: list[Messages], name: str, data: st.DataObject) -> None:
-    """It uses the oldest version, the newest, and another. Kafka's own bytes cover all of them."""
+    """The test uses the oldest version, the newest, and one other. Kafka's own bytes cover all of them."""
     versions = versions_of(MESSAGES[name])
     for version in {versions[0], versions[-1], data.draw(st.sampled_from(versions))}:
         value = data.draw(of_struct(MESSAGES[name].body, version))
@@ -68,7 +68,7 @@ def _check_what_is_cut_off(
 def _check_elements_written_beforehand(
     message: Message[Any], value: Any, written: bytes, version: int
 ) -> None:
-    """Elements written in parts, including nested arrays, give the same bytes as one message."""
+    """Check that elements written in parts, including nested arrays, give the same bytes as one message."""
     for field, elements in value._asdict().items():
         layout = message.body.fields[value._fields.index(field)]
         is_written = layout.is_array and layout.is_in(version) and layout.tag is None
@@ -92,7 +92,7 @@ def _outcome(message: Message[Any], body: bytes, version: int) -> str:
 
 @pytest.mark.parametrize("name", KAFKAS)
 def test_the_bytes_are_kafkas(forms: list[Messages], name: str) -> None:
-    """Bytes of Kafka's own classes decode to the expected values and encode to the same bytes."""
+    """Bytes from Kafka's own classes decode to the expected values, and these encode to the same bytes."""
     of = golden.requests if name.endswith("_REQUEST") else golden.responses
     samples = of(MESSAGES[name].api_key)
     assert {each.version for each in samples} == set(versions_of(MESSAGES[name]))
@@ -104,7 +104,7 @@ def test_the_bytes_are_kafkas(forms: list[Messages], name: str) -> None:
 
 
 def test_lengths_that_lie_take_no_memory(messages: Messages) -> None:
-    """Every position of a request in turn has the largest length, the smallest, and a null."""
+    """At every position of a request, the test puts the largest length, the smallest, and a null."""
     topics = (OffsetCommitRequestTopic("t", partitions=()),) * 3
     request = OffsetCommitRequest("group", 1, "member", "instance", topics=topics)
     odd = [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xff\x0f"]
@@ -126,7 +126,7 @@ def test_lengths_that_lie_take_no_memory(messages: Messages) -> None:
 
 
 def test_text_that_is_not_utf_8_is_replaced_as_in_kafka(messages: Messages) -> None:
-    """librdkafka returns metadata of any bytes when it commits offsets that it has listed."""
+    """librdkafka returns metadata with arbitrary bytes when it commits offsets that it has listed."""
     for version, body in (
         (0, b"\0\x04t\xff\xfei\0\0\0\0\0\0\0\7\0\0\1"),
         (3, b"\5t\xff\xfei\0\0\0\0\0\0\0\7\0\0\1\0"),
@@ -221,7 +221,7 @@ def test_nothing_may_follow_what_is_exact(messages: Messages, name: str) -> None
     "fields", [{"given": 1}, {"error_code": 1, "throttle_time_ms": 2}], ids=["no field", "twice"]
 )
 def test_messages_are_made_of_their_fields_alone(fields: dict[str, int]) -> None:
-    """When compiled, the kernel constructs what a class requests."""
+    """When compiled, the kernel constructs instances itself."""
     assert EndTxnResponse(5, **{"error_code": 7}) == (5, 7, -1, -1)  # noqa: PIE804 - a name made at run time
     with pytest.raises(TypeError):
         EndTxnResponse(5, **fields)
@@ -302,7 +302,7 @@ def test_a_version_that_there_is_not(messages: Messages, version: int) -> None:
 
 
 def test_only_views_of_bytes_are_read() -> None:
-    """When compiled, the kernel accesses their memory."""
+    """When compiled, the kernel accesses their memory directly."""
     for other in (b"\0\0", memoryview(b"\0\0\0\0")[::2], memoryview(b"\0\0").cast("h")):
         with pytest.raises(TypeError):
             END_TXN_REQUEST.read(other, 0)  # type: ignore[arg-type]
@@ -317,7 +317,7 @@ LONG = {
 
 @pytest.mark.parametrize("name", LONG)
 def test_arrays_have_so_many_elements(forms: list[Messages], name: str) -> None:
-    """As in Kafka, a longer claimed length is malformed, even if its bytes exist."""
+    """As in Kafka, an array that claims to be longer is malformed, even if its bytes exist."""
     count, topics, is_taken = LONG[name]
     partitions = struct.pack(">i", count) + bytes(4 * count)
     topic = b"\0\1t" + partitions
@@ -358,7 +358,7 @@ def test_a_struct_has_so_many_tagged_fields(forms: list[Messages], count: int) -
 
 @pytest.mark.slow
 def test_each_of_many_structs_may_have_tagged_fields(forms: list[Messages]) -> None:
-    """Their number is bounded together with the elements, rather than per struct."""
+    """Their number is limited together with that of the elements, not per struct."""
     topics = [FetchTopic("t", partitions=[FetchPartition(replica_directory_id=bytes(15) + b"1")])]
     asked = FetchRequest(topics=topics * (kernel.MOST_TAGS + 1))
     for messages in forms:

@@ -1,4 +1,4 @@
-"""Tests that a merge changes how records are stored and nothing that a consumer sees."""
+"""Tests that a merge changes how records are stored but not what a consumer sees."""
 
 from array import array
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from tests.logstore.segments.samples import KEY, batch, batches, check_segment, 
 
 @dataclass(frozen=True)
 class Source:
-    """The batches of one extent and its base offset. `has_true_offsets` patches them in first."""
+    """The batches of one extent and its base offset, which the batches hold if `has_true_offsets`."""
 
     batches: list[bytes]
     base_offset: int
@@ -62,7 +62,7 @@ def records_of(found: Part) -> list[Record]:
 
 
 def naively(sources: Sequence[Source]) -> list[tuple[Record, TimestampType]]:
-    """Return what a consumer reads of the extents, batch by batch."""
+    """Return what a consumer reads from the extents, batch by batch."""
     seen = []
     for source in sources:
         offset = source.base_offset
@@ -93,7 +93,7 @@ def merge(
 
 @st.composite
 def extents(draw: st.DrawFn) -> list[Source]:
-    """Draws extents in order with holes between them, each of one timestamp type."""
+    """Draws extents in offset order with holes between them, each with one timestamp type."""
     offset = draw(st.sampled_from([0, 5, 2**33]))
     sources = []
     for _ in range(draw(st.integers(1, 5))):
@@ -115,7 +115,7 @@ def extents(draw: st.DrawFn) -> list[Source]:
 def test_a_merge_changes_no_record(
     sources: list[Source], pass_through_size: int, run_size: int
 ) -> None:
-    """S14, S16, S19: offsets, order, keys, values, headers, timestamps and their type stay."""
+    """S14, S16, S19: offsets, order, keys, values, headers, timestamps and timestamp types are unchanged."""
     end = (sources[-1].next_offset if sources else 0) + 17
     runs = merge(sources, end, MergeOptions(pass_through_size=pass_through_size, run_size=run_size))
     assert read(runs) == naively(sources)
@@ -130,7 +130,7 @@ def test_a_merge_changes_no_record(
 
 
 def check_runs(runs: Sequence[MergedRun], end: int, run_size: int) -> None:
-    """Check the description of each run for the control plane."""
+    """Check each run's description for the control plane."""
     position = 0
     for number, run in enumerate(runs):
         headers = [BatchHeader.parse(found) for found in run.batches]
@@ -157,7 +157,7 @@ def check_as_segment(runs: Sequence[MergedRun]) -> None:
 
 
 def test_many_small_batches_become_one() -> None:
-    """S19: the result has no producer id or transactional bit, and the codec of the first batch."""
+    """S19: the result has no producer id or transactional bit, and uses the codec of the first batch."""
     sources = [
         Source([batch(2, producer=(7, 0), codec=Codec.LZ4), batch(producer=(7, 0))], 10),
         Source([batch(3, timestamp=500)], 40, has_true_offsets=True),
@@ -214,7 +214,7 @@ def test_runs_and_blocks_stay_within_their_sizes() -> None:
 
 
 def test_memory_is_bounded_by_a_run() -> None:
-    """Ranges are requested as needed: the first run is complete before the last is read."""
+    """Ranges are read lazily: the first run is complete before the last range is read."""
     drawn = 0
 
     def ranges() -> Iterator[LiveRange]:
@@ -264,7 +264,7 @@ def test_a_range_without_batches_is_refused() -> None:
 
 @pytest.mark.parametrize("options", [MergeOptions(), MergeOptions(delete_horizon=5)])
 def test_records_that_cannot_be_read_are_damage(options: MergeOptions) -> None:
-    """They were stored with a right checksum, but the error still names the batch."""
+    """They were stored with a correct checksum, but the error still names the batch."""
     broken = bytearray(batch(2))
     broken[57:61] = (3).to_bytes(4, "big")
     broken[17:21] = crc32c(broken[21:]).to_bytes(4, "big")
@@ -299,7 +299,7 @@ def test_a_merge_that_drops_and_recodes(
     codec: Codec | None,
     data: st.DataObject,
 ) -> None:
-    """S14, S19: the remaining records are unchanged, whatever codec their batch gets."""
+    """S14, S19: the remaining records are unchanged, whatever codec their batch is given."""
     records = naively(sources)
     dropped = array("q", (r.offset for r, _ in records if data.draw(st.booleans())))
     end = (sources[-1].next_offset if sources else 0) + 17
@@ -313,7 +313,7 @@ def test_a_merge_that_drops_and_recodes(
 
 
 def test_only_a_batch_with_a_dropped_record_is_rewritten() -> None:
-    """S20: its neighbours keep their bytes."""
+    """S20: its neighbours' bytes are unchanged."""
     large = [batch(3, value=b"%d" % i * 30_000, producer=(7, 3)) for i in range(3)]
     live = replace(Source(large, 100).live(), dropped=array("q", [4, 104, 999]))
     (run,) = merge_ranges([live], 109)
@@ -355,7 +355,7 @@ def test_nothing_left_of_the_records_is_no_run() -> None:
 
 
 def cleaned(at: int) -> tuple[bytes, MergeOptions]:
-    """Return a batch with a tombstone as cleaning at time `at` leaves it, and the cleaning parameters."""
+    """Return a batch with a tombstone as it is after cleaning at time `at`, and the cleaning parameters."""
     source = Source([batch(2, value=None), batch(2)], 0)
     options = MergeOptions(delete_horizon=at)
     (run,) = merge([source], options=options)
@@ -392,7 +392,7 @@ def test_kip_534_horizons_are_not_mixed() -> None:
 
 
 def test_kip_534_a_large_batch_is_looked_into() -> None:
-    """A batch without a tombstone passes, and one with a tombstone is rewritten for its horizon."""
+    """A batch without a tombstone is kept as it is, and one with a tombstone is rewritten to set its horizon."""
     without, holds = batch(value=b"x" * 70_000), batch(3, value=None)
     options = MergeOptions(delete_horizon=9000, pass_through_size=62)
     (run,) = merge([Source([without, holds], 0)], options=options)

@@ -1,4 +1,4 @@
-"""Tests keys: they convert both ways, are spread and listed by lease, and a prefix belongs to one cluster."""
+"""Tests object keys: they convert both ways, are spread and listed by lease, and a prefix belongs to one cluster."""
 
 import string
 import threading

@@ -68,7 +68,7 @@ def test_a_segment_goes_both_ways(content: dict[tuple[bytes, int], list[bytes]])
 
 
 def check_blocks(found: SegmentSlice, data: bytes) -> None:
-    """Check that blocks hold whole batches of at most one transactional producer, and index them correctly."""
+    """Check that blocks contain whole batches of at most one transactional producer, and are indexed correctly."""
     next_offset = 0
     for block, start in enumerate(found.block_positions[:-1]):
         view = data[start : found.block_positions[block + 1]]

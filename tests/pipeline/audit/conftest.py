@@ -1,4 +1,4 @@
-"""A cluster with everything that an audit examines, and its audit in this process."""
+"""A cluster with everything that an audit examines, and audits run in this process."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ PARTS = replace(MERGING, housekeeping=replace(MERGES, merge=_MERGE))
 
 @dataclass(slots=True)
 class Bucket:
-    """A running cluster and its produced records by (topic, partition), committed ones only."""
+    """A running cluster, and how many committed and aborted records it has, by (topic, partition)."""
 
     cluster: Cluster
     store: ObjectStore
@@ -36,7 +36,7 @@ class Bucket:
         return find_cluster(data=str(self.cluster.data))
 
     def audit(self, **options: Any) -> Report:
-        """Run an audit without Spark. Every finding converts to JSON."""
+        """Run an audit without Spark, and check that every finding converts to JSON."""
         report = audit(self.location, AuditOptions(**options), None)
         assert json.loads(json.dumps(report.as_json()))["is_sound"] == report.is_sound
         return report
@@ -48,7 +48,7 @@ class Bucket:
         return [info.key for info in self.store.list() if info.key.endswith(".seg")]
 
     def live_segments(self, topic: str) -> list[str]:
-        """Return the keys of segments with a partition of the topic."""
+        """Return the keys of segments that contain a partition of the topic."""
         with self.control() as control:
             found = control.topics()[topic]
             keys = [(found.topic_id, number) for number in range(found.partition_count)]
@@ -61,7 +61,7 @@ class Bucket:
             )
 
     def replace(self, key: str, data: bytes | bytearray | None) -> bytes:
-        """Store other bytes under a key, or delete it with None. Return the old bytes."""
+        """Store other bytes under a key, or delete it if `data` is None. Return the old bytes."""
         before = bytes(self.store.get_all(key))
         self.store.delete([key])
         if data is not None:
@@ -79,7 +79,7 @@ class Bucket:
     def produce(
         self, topic: str, transactions: list[bool], records: int = 4, partitions: int = 2
     ) -> None:
-        """Write one transaction each, with this many records per partition. False aborts it."""
+        """Write one transaction for each entry, with this many records per partition. False aborts it."""
         producer = Producer(
             {
                 "bootstrap.servers": self.cluster.bootstrap,
@@ -102,13 +102,13 @@ class Bucket:
 
 @contextmanager
 def open_bucket(cluster: Cluster) -> Iterator[Bucket]:
-    """Open a bucket with its own store, for a test's objects."""
+    """Open a bucket with its own store, to which a test can add objects."""
     with closing(open_store(cluster.store_url)) as store:
         yield Bucket(cluster, store)
 
 
 def fill(bucket: Bucket) -> None:
-    """Write transactions, merged and not, append times, compression, and a snapshot of metadata."""
+    """Write transactions, both merged and unmerged, append times, compressed batches, and a metadata snapshot."""
     cluster = bucket.cluster
     merged = cluster.create_topic("merged", partitions=2)
     bucket.produce(merged, [True, False, True, False, False, True, True, False])

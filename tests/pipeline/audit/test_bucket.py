@@ -1,4 +1,4 @@
-"""Tests audits of a real cluster's bucket: intact, damaged in one place, or with foreign objects."""
+"""Tests audits of a real cluster's bucket: intact, damaged in one place, or containing foreign objects."""
 
 import random
 from collections.abc import Callable
@@ -197,7 +197,7 @@ def test_strangers_are_notes(bucket: Bucket) -> None:
 
 
 def test_half_an_object_of_an_ended_lease(bucket: Bucket) -> None:
-    """It was never committed, which is a note, and it is incomplete, which is damage."""
+    """It was never committed, which gives a note, and it is incomplete, which counts as damage."""
     cluster_id, segment = parse_segment_key(bucket.segments()[0])
     bucket.cluster.restart()  # the lease ends
     bucket.cluster.advance(10_000)

@@ -77,7 +77,7 @@ def test_a_wrong_byte_is_printed_with_its_place_and_what_to_do(
 
 
 class _Page(HTMLParser):
-    """Counts the open tags by name."""
+    """Counts the open tags, by name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ def test_without_spark_as_json_and_as_a_page(
 
 @pytest.mark.slow
 def test_on_a_terminal_there_are_tables_and_pictures(bucket: Bucket) -> None:
-    """It needs its own Python, because an import determines the terminal's width."""
+    """It needs its own Python, because the terminal's width is determined during an import."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
     command = [sys.executable, "-m", "lacuna", "verify", "--no-spark"]

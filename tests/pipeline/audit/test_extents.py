@@ -1,4 +1,4 @@
-"""Tests wrong extents, and every damaged byte of an object, without a cluster."""
+"""Tests incorrect extents, and damage to any byte of an object, without a cluster."""
 
 import random
 from collections.abc import Iterable, Iterator
@@ -84,7 +84,7 @@ class Sample:
 
 
 def produced() -> Sample:
-    """Partition 0: a plain run, a transaction. Partition 1: an unreferenced plain batch, and one more."""
+    """Partition 0: a plain run and a transaction. Partition 1: an unreferenced plain batch and a referenced one."""
     first = [batch(2), batch(3, time=2000), batch(1, producer=7), batch(4, producer=7)]
     second = [batch(5), batch(2)]
     written = write_segment(
@@ -103,7 +103,7 @@ def produced() -> Sample:
 
 
 def merged() -> Sample:
-    """True offsets, with holes in a batch, between two, and behind the last."""
+    """True offsets, with holes within a batch, between two batches, and after the last."""
     held = [
         batch(3, deltas=(0, 2, 5), base_offset=50),
         batch(4, base_offset=60),
@@ -181,7 +181,7 @@ def test_damage_in_one_batch_hits_its_offsets_alone(
 
 
 def lies() -> dict[str, tuple[str, int, dict[str, object], str]]:
-    """Which extent of which sample is changed how, and the expected finding."""
+    """Return the changed fields of an extent of a sample, and the expected finding."""
     first, second, _ = SAMPLES["produced"].extents
     sparse = SAMPLES["merged"].extents[0]
     end = len(SAMPLES["produced"].data)

@@ -1,4 +1,4 @@
-"""Tests that an audit of a cluster in use has no finding, and that jobs leave a valid state behind."""
+"""Tests that an audit of a cluster in use finds nothing, and that jobs leave a valid state behind."""
 
 import time
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ class Load:
         return at_work([partial(self._produce, number) for number in range(len(self.ended))])
 
     def await_one_after(self, ended: list[int]) -> None:
-        """Wait until each producer has ended more transactions, which shows that the load continued."""
+        """Wait until each producer has ended more transactions, which shows that the load is continuing."""
         deadline = time.monotonic() + 60
         while any(now <= then for now, then in zip(self.ended, ended, strict=True)):
             assert time.monotonic() < deadline
@@ -126,7 +126,7 @@ def compacting() -> Iterator[Bucket]:
 
 
 def test_what_spark_compacted_and_wrote_is_sound(compacting: Bucket, spark: SparkSession) -> None:
-    """Below the compacted offset there are as many keys as records, and no aborted ones."""
+    """Below the compacted offset, there is one record per key, and no aborted record."""
     from lacuna.pipeline.compaction.job import Compaction
     from lacuna.pipeline.compaction.settings import CompactionSettings
     from lacuna.pipeline.workers import Workers
@@ -196,7 +196,7 @@ def test_a_key_with_two_values_where_it_has_one(compacting: Bucket, spark: Spark
 def test_what_is_damaged_is_told_and_keys_are_not_counted(
     compacting: Bucket, spark: SparkSession
 ) -> None:
-    """Counting keys would read the damage again and fail with a less precise error."""
+    """Counting keys would read the damaged bytes again and fail with a less precise error."""
     topic = compacting.cluster.create_topic("flipped")
     compacting.produce(topic, [True], partitions=1)
     (key,) = compacting.live_segments(topic)

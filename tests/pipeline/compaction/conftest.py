@@ -1,4 +1,4 @@
-"""Compacts the test's cluster, and reads it as a consumer does."""
+"""Compacts the test's cluster, and reads it as a consumer would."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ from tests.pipeline.conftest import UNMERGED, consumed, control_of
 
 
 class Read(NamedTuple):
-    """A record as a consumer gets it."""
+    """A record as a consumer receives it."""
 
     offset: int
     timestamp: tuple[int, int]
@@ -40,7 +40,7 @@ def read_record(message: Any) -> Read:
 def consumer_of(
     cluster: Cluster, topic: str, partition: int, first: int = OFFSET_BEGINNING, **settings: Any
 ) -> Iterator[Consumer]:
-    """Return a consumer of one partition, assigned from an offset. `settings` are librdkafka's."""
+    """Yield a consumer that is assigned one partition from an offset. `settings` are librdkafka's."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -67,14 +67,14 @@ def read_partition(
 
 @dataclass(slots=True)
 class Compactor:
-    """`run` compacts topics of the cluster with settings for small tests."""
+    """Compacts topics of the cluster, with settings for small tests."""
 
     cluster: Cluster
     workers: Workers
     progress: Progress = field(default_factory=Progress)
 
     def job(self, control: JobClient, **settings: Any) -> Compaction:
-        """Return a job with the settings of CompactionSettings and RewriteSettings."""
+        """Return a job. `settings` are fields of CompactionSettings and RewriteSettings."""
         names = RewriteSettings.__dataclass_fields__
         rewrite = {name: settings.pop(name) for name in list(settings) if name in names}
         return Compaction(
@@ -101,7 +101,7 @@ class Compactor:
 
 
 class Meanwhile(Progress):
-    """Does something once: between the plan and the rewrite, or after the first completed unit."""
+    """Runs an action once: between the plan and the rewrite, or after the first completed unit."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ def workers(request: pytest.FixtureRequest) -> Workers:
 
 @pytest.fixture
 def compactor(cluster: Cluster, workers: Workers) -> Compactor:
-    """For the cluster of the module, without the topics of the previous test, which may have been the same one."""
+    """A compactor for the module's cluster, without the previous test's topics, which may have the same names."""
     control = cluster.embedded.control
     topic_ids = [*control.cluster.topics_by_id]
     cluster.run(control.call(Command(delete_topics=DeleteTopics(topic_ids=topic_ids))))
@@ -142,6 +142,6 @@ def compactor(cluster: Cluster, workers: Workers) -> Compactor:
 
 @pytest.fixture
 def timed(workers: Workers) -> Iterator[Compactor]:
-    """For a separate cluster, whose time a test may set."""
+    """A compactor for a separate cluster whose time a test may set."""
     with Cluster(parts=UNMERGED) as cluster:
         yield Compactor(cluster, workers)

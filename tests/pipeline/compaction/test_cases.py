@@ -1,4 +1,4 @@
-"""Tests which logs are rewritten, and the results."""
+"""Tests which logs are rewritten, and what the results are."""
 
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
@@ -44,7 +44,7 @@ def _batches(cluster: Cluster, compactor: Compactor, topic: str) -> list[Any]:
 
 
 def test_s11_records_of_log_append_time_keep_their_times(timed: Compactor) -> None:
-    """S11, S19: only batches of one append time are joined."""
+    """S11, S19: batches are joined only if they have the same append time."""
     cluster, compactor = timed.cluster, timed
     topic = cluster.create_topic("append", 1, {"message.timestamp.type": "LogAppendTime"})
     for _ in range(3):
@@ -59,7 +59,7 @@ def test_s11_records_of_log_append_time_keep_their_times(timed: Compactor) -> No
 def test_s7_s13_a_log_start_in_the_middle_of_an_extent(
     cluster: Cluster, compactor: Compactor
 ) -> None:
-    """S7, S13: records below it stay invisible, and the log start does not move."""
+    """S7, S13: records below the log start stay invisible, and the log start does not move."""
     topic = cluster.create_topic("start")
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 200})
     for number in range(30):
@@ -153,7 +153,7 @@ def test_metadata_does_not_know_how_many_transactions_aborted(
 
 
 def test_what_is_aborted_whole_goes_without_a_task(cluster: Cluster, compactor: Compactor) -> None:
-    """S17: nothing is read or written, and consumers pass the hole."""
+    """S17: nothing is read or written, and consumers skip the hole."""
     topic = cluster.create_topic("aborted")
     transact(cluster, topic, [(False, [(b"k", b"v" * 1000)] * 20)] * 3)
     report = compactor.run(topic)
@@ -248,7 +248,7 @@ def _damage(cluster: Cluster, compactor: Compactor, topic: str) -> tuple[Piece, 
 def test_a_damaged_object_is_named_and_its_partition_left_as_it_is(
     compactor: Compactor, cluster: Cluster
 ) -> None:
-    """One damaged byte prevents all swaps of that partition, but not those of others."""
+    """One damaged byte prevents all swaps in that partition, but not in others."""
     topics = [cluster.create_topic(name) for name in ("sound", "broken")]
     chance = Random(4)
     for topic in topics:
@@ -271,7 +271,7 @@ def test_a_damaged_object_is_named_and_its_partition_left_as_it_is(
 def test_what_lies_behind_damage_is_compacted_in_the_same_run(
     compactor: Compactor, cluster: Cluster, rewrites_all: bool, extents: int
 ) -> None:
-    """A plan does not hold the whole partition: its first range stays unchanged, and the others do not."""
+    """A plan does not cover the whole partition: only its first range remains unchanged."""
     topic = cluster.create_topic(f"behind-{rewrites_all}")
     chance = Random(7)
     _produce(cluster, topic, [{"value": chance.randbytes(LARGE)} for _ in range(10)])
@@ -289,8 +289,8 @@ def test_what_lies_behind_damage_is_compacted_in_the_same_run(
 def test_keys_that_could_not_be_read_fail_their_partition(
     compactor: Compactor, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An object is missing while keys are read and returns before values are read. Its keys are unknown, so its
-    partition stays unchanged with a fault, and the next run cleans it.
+    """An object is missing while keys are read and is back before values are read. Its keys are unknown, so its
+    partition is left unchanged and reported as failed, and the next run cleans it.
     """
     topics = [cluster.create_topic(name) for name in ("all-keys", "some-keys")]
     chance = Random(6)

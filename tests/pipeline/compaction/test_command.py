@@ -51,7 +51,7 @@ def _compact(
 
 @contextmanager
 def _started(cluster: Cluster, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """Start the command in its own process group, which is killed at the end."""
+    """Start the command in its own process group, which is killed when the block ends."""
     process = subprocess.Popen(
         [sys.executable, "-m", "lacuna", *_arguments(cluster, *options)],
         stdout=subprocess.PIPE,
@@ -73,7 +73,7 @@ def _segments(cluster: Cluster) -> set[str]:
 
 
 def _await(what: Callable[[], Any], process: subprocess.Popen[str]) -> Any:
-    """Wait for the first true answer, and return it."""
+    """Wait for the first true result, and return it."""
     end = time.monotonic() + WAIT_SECONDS
     while not (found := what()):
         assert process.poll() is None, process.communicate()
@@ -94,7 +94,7 @@ def test_a_run_and_its_reports(
 ) -> None:
     """A plan changes nothing. A run prints its table and its JSON, and leaves nothing to do.
 
-    Only the first run starts a separate Spark.
+    Only the first run starts a separate Spark session.
     """
     with Cluster(parts=UNMERGED) as cluster:
         topic = cluster.create_topic("shown")
@@ -158,7 +158,7 @@ def test_what_is_wrong_is_one_line(
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_killed_driver_leaves_garbage_and_nothing_else(filled: Cluster) -> None:
-    """After SIGKILL at the first segment, the log is unchanged and the next run succeeds."""
+    """A kill after the first segment leaves the log unchanged, and the next run succeeds."""
     before, there = _read(filled), _segments(filled)
     with _started(filled, "--master=local[2]", *_SMALL_TASKS) as process:
         garbage = _await(lambda: _segments(filled) - there, process)
@@ -193,7 +193,7 @@ def test_ctrl_c_ends_in_one_line(filled: Cluster) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_killed_worker_is_replaced(filled: Cluster) -> None:
-    """One of Spark's Python workers dies in a task, and the task is retried under other numbers."""
+    """One of Spark's Python workers dies during a task, and the task is retried."""
     before, there = _read(filled), _segments(filled)
     with _started(filled, "--master=local[2,4]", *_SMALL_TASKS) as process:
         _await(lambda: _segments(filled) - there, process)

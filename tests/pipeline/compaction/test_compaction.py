@@ -24,7 +24,7 @@ _TRANSACTIONS = [
 def test_s14_s19_a_consumer_reads_the_same_before_and_after(
     cluster: Cluster, compactor: Compactor
 ) -> None:
-    """S14, S16, S19: offsets, keys, values, headers and timestamps stay, and aborted payload is not read."""
+    """S14, S16, S19: offsets, keys, values, headers and timestamps are unchanged, and aborted data is not read."""
     topic = cluster.create_topic("same", partitions=3)
     for partition in range(3):
         transact(cluster, topic, _TRANSACTIONS * 5, partition)
@@ -75,7 +75,7 @@ class Writer:
         self.producer.init_transactions(60)
 
     def write(self, transactions: int, keys: int = 8) -> None:
-        """Write some transactions with tombstones among them, and abort a third."""
+        """Write some transactions that include tombstones, and abort a third of them."""
         for _ in range(transactions):
             self.begin(keys)
             if self.random.random() < 1 / 3:
@@ -115,7 +115,7 @@ def _by_key(records: list[Read]) -> dict[bytes, tuple[int, bytes | None]]:
 def test_s14_the_last_committed_record_of_each_key_stays(
     cluster: Cluster, compactor: Compactor, seed: int
 ) -> None:
-    """Aborted values supersede nothing, tombstones stay, and remaining records keep offsets and bytes."""
+    """Aborted values supersede nothing, tombstones are kept, and remaining records keep their offsets and bytes."""
     chance = random.Random(seed)
     topic = cluster.create_topic(f"keys-{seed}", 2, _CONFIGS)
     writers = [Writer(cluster, topic, partition, chance) for partition in range(2)]
@@ -183,7 +183,6 @@ def test_s13_what_expired_is_out_of_range_at_once(cluster: Cluster, compactor: C
 
 
 def _poll(consumer: Consumer) -> None:
-    """Poll. Raises the consumer's error."""
     message = consumer.poll(60)
     if message is not None and message.error() is not None:
         raise KafkaException(message.error())

@@ -35,7 +35,7 @@ def _produce(cluster: Cluster, topic: str, count: int = 3) -> None:
 
 
 class _Forgetful(JobClient):
-    """Loses the answers to the first swaps, which succeeded."""
+    """Loses the answers to the first swaps, which succeed."""
 
     lost = 2
 
@@ -74,7 +74,7 @@ def test_a_lease_that_was_lost_is_told(cluster: Cluster, compactor: Compactor) -
 
 @dataclass(slots=True)
 class _Pauses:
-    """Runs an action in each pause of a watch, and nothing in later ones."""
+    """Runs one action in each of the first pauses of a watch, and nothing in later ones."""
 
     works: list[Callable[[], object]]
     seconds: list[float] = field(default_factory=list)
@@ -86,7 +86,7 @@ class _Pauses:
 
 
 def test_a_watch_goes_on_behind_an_outage(timed: Compactor) -> None:
-    """The outage takes one log line, and the watch then compacts what has accumulated."""
+    """The outage is logged in one line, and the watch then compacts the data that has accumulated."""
     cluster = timed.cluster
     topic = cluster.create_topic("watched")
     _produce(cluster, topic)

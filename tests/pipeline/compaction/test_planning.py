@@ -77,7 +77,7 @@ def _pieces(
 
 
 def _offsets(unit: Unit) -> list[tuple[int, int]]:
-    """Return (partition, base offset) of what the tasks read, in their order."""
+    """Return (partition, base offset) of each piece that the tasks read, in order."""
     return [
         (share.partition, piece.base_offset)
         for task in unit.tasks
@@ -195,7 +195,7 @@ def test_what_is_aborted_whole_needs_no_task() -> None:
 def test_what_retention_is_about_to_take_is_not_read(
     policy: str, retention_ms: int, expired: int
 ) -> None:
-    """Only the front is skipped, as Kafka deletes whole segments. -1 is no timestamp."""
+    """Only extents at the front are skipped, since Kafka deletes whole segments. -1 means no timestamp."""
     old, young = NOW_MS - 1001, NOW_MS - 1000
     found = _planned(
         [1, 2, 4, 8, 16],
@@ -209,7 +209,7 @@ def test_what_retention_is_about_to_take_is_not_read(
 
 
 def test_expired_records_behind_the_log_start_wait() -> None:
-    """If the range does not begin the log, earlier records may be younger."""
+    """If the range does not begin at the log start, earlier records may be younger."""
     found = _planned([1, 2], timestamps=[0, 0], retention_ms=1, log_start_offset=50)
     assert found.expired_bytes == 0
 

@@ -1,4 +1,4 @@
-"""Tests what a compaction on S3 reports about aborted records between committed ones (S18, adr/0021)."""
+"""Tests which aborted records between committed ones a compaction on S3 reports as read (S18, adr/0021)."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +30,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 def write(cluster: Cluster, topic: str) -> None:
-    """Write concurrent transactions of 20 kB that share segments. Every fourth commits."""
+    """Write concurrent transactions of 20 kB that share segments. Every fourth is committed."""
     # Each is one batch, which leaves with all others.
     settings = {"bootstrap.servers": cluster.bootstrap, "linger.ms": 30_000}
     producers = [
@@ -53,7 +53,7 @@ def write(cluster: Cluster, topic: str) -> None:
 
 
 def gaps(log: PartitionLog) -> int:
-    """Return the bytes between neighbours in an object that S3 reads include."""
+    """Return the bytes between neighbouring extents that reads from S3 include."""
     pieces = sorted(log.pieces(0, log.high_watermark))
     return sum(
         gap
@@ -63,7 +63,7 @@ def gaps(log: PartitionLog) -> int:
 
 
 def written(cluster: Cluster, compactor: Compactor) -> tuple[str, PartitionLog]:
-    """A topic with gaps. The speed of the machine decides how many transactions share a segment."""
+    """A topic with gaps. How many transactions share a segment depends on the machine's speed."""
     for number in range(10):
         topic = cluster.create_topic(f"gaps-{number}")
         write(cluster, topic)
@@ -77,7 +77,7 @@ def written(cluster: Cluster, compactor: Compactor) -> tuple[str, PartitionLog]:
 def test_s18_what_was_read_between_committed_records_is_told(
     cluster: Cluster, compactor: Compactor, request: pytest.FixtureRequest
 ) -> None:
-    """On S3, a gap that costs less than a request is read, and a directory reads none."""
+    """On S3, a gap is read if that costs less than another request. A directory reads none."""
     topic, log = written(cluster, compactor)
     committed = sum(piece.size for piece in log.pieces(0, log.high_watermark))
     aborted = sum(log.extents.sizes) - committed

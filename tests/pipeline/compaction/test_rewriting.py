@@ -1,4 +1,4 @@
-"""Tests tasks without Spark: one may be repeated any number of times, and holds only a block and a segment."""
+"""Tests tasks without Spark: a task can be repeated any number of times, and holds only a block and a segment."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests consumers and other users while the log is rewritten, and units that share a Spark job."""
+"""Tests consumers and other clients while the log is being rewritten, and units that share a Spark job."""
 
 import os
 import threading
@@ -36,7 +36,7 @@ _CODECS = [Codec.LZ4, Codec.ZSTD, Codec.NONE, Codec.SNAPPY, Codec.GZIP]
 
 
 def _transactions(count: int) -> list[tuple[bool, list[tuple[bytes | None, bytes | None]]]]:
-    """Write transactions, every third of them aborted."""
+    """Return transactions, every third of which is aborted."""
     return [
         (index % 3 != 1, [(b"k%d" % index, b"%d" % record * 40) for record in range(4)])
         for index in range(count)
@@ -208,7 +208,7 @@ def test_records_that_come_meanwhile_are_no_reason_to_refuse(
 
 
 def _fill(cluster: Cluster, compactor: Compactor, topics: list[str]) -> None:
-    """Fill each topic with its own object, as large as a unit."""
+    """Fill each topic with an object of its own, as large as a unit."""
     chance = Random(8)
     for topic in topics:
         cluster.create_topic(topic)
@@ -230,7 +230,7 @@ def _object_of(cluster: Cluster, compactor: Compactor, topic: str) -> Path:
 def test_a_unit_is_swapped_while_others_of_its_job_are_at_work(
     compactor: Compactor, cluster: Cluster
 ) -> None:
-    """The second one's object is a pipe that blocks a task until the first unit has been swapped."""
+    """The second unit's object is a pipe that blocks a task until the first unit has been swapped."""
     topics = ["done", "waiting"]
     _fill(cluster, compactor, topics)
     before = [read_partition(cluster, topic) for topic in topics]
@@ -240,7 +240,7 @@ def test_a_unit_is_swapped_while_others_of_its_job_are_at_work(
     os.mkfifo(path)
 
     def release() -> None:
-        """Fail the blocked task, since a pipe is no file. A later attempt finds the file."""
+        """Make the blocked task fail, since a pipe is not a regular file. A later attempt finds the file."""
         path.rename(pipe)
         data.rename(path)
         with suppress(OSError):  # nobody waits there yet
@@ -255,7 +255,7 @@ def test_a_unit_is_swapped_while_others_of_its_job_are_at_work(
 
 @pytest.mark.parametrize("workers", ["spark"], indirect=True)
 def test_a_task_that_fails_costs_its_unit_alone(compactor: Compactor, cluster: Cluster) -> None:
-    """Spark ends the job with the task, and each remaining unit runs again in a separate job."""
+    """Spark ends the job when the task fails, and each remaining unit runs again in a separate job."""
     topics = [f"shared-{number}" for number in range(4)]
     _fill(cluster, compactor, topics)
     before = [read_partition(cluster, topic) for topic in topics]

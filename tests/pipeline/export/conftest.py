@@ -1,4 +1,4 @@
-"""Exports real topics, and reads the results."""
+"""Exports real topics and reads the results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _numbers = count(1)
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """Topics of a cluster, and exports of them: to `folder`, unless the test names another place."""
+    """Topics of a cluster and their exports, which go to `folder` unless the test names another place."""
 
     cluster: Cluster
     folder: Path
@@ -67,14 +67,14 @@ class Lake:
         transact(self.cluster, topic, transactions, partition)
 
     def consume(self, topic: str, partitions: int = 1) -> list[Row]:
-        """Return what a read_committed consumer gets, in order."""
+        """Return the rows that a read_committed consumer receives, in order."""
         return sorted(
             (_row(each) for each in consumed(self.cluster, topic, range(partitions))),
             key=lambda row: row[:2],
         )
 
     def export(self, topic: str, **settings: Any) -> TopicReport:
-        """Run once. Raises the error of a failed topic."""
+        """Run once. Raises the error of a topic that fails."""
         found: TopicReport | TopicFailure
         (found,) = self.export_all([topic], **settings)
         if isinstance(found, TopicFailure):
@@ -90,7 +90,7 @@ class Lake:
     def kill(
         self, stage: str, topic: str, to: str = "", kind: str = "parquet", by: str = "day"
     ) -> None:
-        """Run an export in a process that is killed (SIGKILL) at the stage."""
+        """Run an export in a process that is killed by SIGKILL at the stage."""
         forks = multiprocessing.get_context("forkserver")
         # Imports take longer than the export.
         forks.set_forkserver_preload([__name__, "lacuna.pipeline.export.tables"])
@@ -137,7 +137,7 @@ def export_on_spark(spark: SparkSession, lake: Lake) -> Callable[..., TopicRepor
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A destination, as an exporter and as a reader sees it."""
+    """A destination, as seen by an exporter and by a reader."""
 
     url: str
 
@@ -221,7 +221,7 @@ def export_and_die(stage: str, data: str, topic: str, to: str, format: str, by: 
 
 
 def replace(where: Any, name: str, new: Any) -> None:
-    """Replace a file that must exist, so that a rename is noticed here."""
+    """Replace an attribute that must exist, so that a renamed one is noticed here."""
     assert hasattr(where, name)
     setattr(where, name, new)
 
@@ -242,7 +242,7 @@ def dying_append(kind: str) -> Callable[[RunLog, RunRecord], None]:
 
 
 def dying_after_one(function: Callable[..., None]) -> Callable[..., None]:
-    """Die at the second call. S3's copies run in many threads, of which one succeeds."""
+    """Die on the second call. S3's copies run in many threads, and one of them succeeds."""
     from threading import Lock
 
     calls: list[int] = []

@@ -1,4 +1,4 @@
-"""A REST catalog, as its specification describes it, for the requests that exports make."""
+"""A REST catalog that follows the specification for the requests that exports send."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from pyiceberg.table import CommitTableRequest
 
 
 class RestCatalogServer:
-    """Serves a catalog by HTTP, and can commit several tables in one step.
+    """Serves a catalog over HTTP, and can commit several tables in one step.
 
-    `faults` says how the next such commits go wrong: by a status, without the commit, or "lost", without an answer.
-    `commits` has the tables of each commit that was done.
+    `faults` lists how the next such commits fail: a status means an error without a commit, "lost" a commit without an
+    answer. `commits` lists the tables of each successful commit.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -82,7 +82,7 @@ class RestCatalogServer:
         return _loaded(create(identifier, schema, properties=body["properties"]))
 
     def _commit(self, changes: list[dict[str, Any]]) -> None:
-        """Commit all changes, or none if a requirement of one is not met."""
+        """Commit all changes, or none if any requirement is not met."""
         parsed = [CommitTableRequest.model_validate(change) for change in changes]
         for change in parsed:
             try:
@@ -114,7 +114,7 @@ class _RestHandler(BaseHTTPRequestHandler):
         super().__init__(*arguments)
 
     def log_message(self, *_: Any) -> None:
-        """Keep the output of tests clean."""
+        """Log nothing, to keep the output of tests clean."""
 
     def _serve(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or "{}")

@@ -57,7 +57,7 @@ def test_a_killed_export_to_a_folder(
 @pytest.mark.parametrize("stage", ["prepared", "publishing", "committed"])
 @pytest.mark.parametrize("place", ["bucket"], indirect=True)
 def test_a_killed_export_to_a_bucket(stage: str, lake: Lake, place: Any) -> None:
-    """S3 has no rename, so during publication a listing shows some files while the log has none."""
+    """S3 has no rename, so during publication a listing shows some files before the log lists any."""
     name = lake.topic(2)
     lake.write(name, MIXED)
     lake.write(name, MIXED, partition=1)
@@ -136,7 +136,7 @@ def test_files_without_a_record_are_refused(lake: Lake, tmp_path: Path) -> None:
 
 
 def test_the_log_keeps_a_record_of_each_run(lake: Lake, place: Any) -> None:
-    """A run that used a number which is free again is rejected."""
+    """A run is rejected if it reuses a number that has become free."""
     name = lake.topic()
     log = RunLog(open_destination(place.url), name)
     for count in (1, 2, 3):

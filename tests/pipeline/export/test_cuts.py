@@ -1,4 +1,4 @@
-"""Tests that exports of several topics split no transaction: they end at one cut, and readers find complete ones."""
+"""Tests that exports of several topics split no transaction: all end at one cut, and readers find complete cuts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Transfers:
-    """Two topics, a producer that moves amounts between them, and one that holds the second topic back."""
+    """Two topics, a producer that moves amounts between them, and one that blocks the second topic."""
 
     def __init__(self, lake: Lake) -> None:
         self.topics = (lake.topic(), lake.topic())
@@ -61,7 +61,7 @@ class Transfers:
         self._by.commit_transaction(60)
 
     def hold(self) -> None:
-        """Open a transaction in the second topic alone."""
+        """Open a transaction in the second topic only."""
         self._holder.begin_transaction()
         self._holder.produce(self.topics[1], b"0", partition=0)
         assert self._holder.flush(60) == 0
@@ -148,7 +148,7 @@ def test_runs_of_files_have_whole_transactions(transfers: Transfers, place: Plac
 
 @pytest.mark.slow
 def test_a_cut_that_a_topic_has_not_reached_is_not_noted(transfers: Transfers, lake: Lake) -> None:
-    """One topic was exported further alone, or fails. Readers keep the cut before."""
+    """One topic was exported further on its own, or fails. Readers keep using the previous cut."""
     transfers.move(5)
     transfers.export()
     transfers.hold()
@@ -229,7 +229,7 @@ def _lacuna(*arguments: str) -> None:
 
 @pytest.fixture
 def rest(lake: Lake, transfers: Transfers) -> Iterator[RestCatalogServer]:
-    """A REST catalog, which `transfers` exports to."""
+    """A REST catalog to which `transfers` exports."""
     from tests.pipeline.export.rest_catalog import RestCatalogServer  # pyiceberg
 
     server = RestCatalogServer(lake.catalog())
@@ -347,7 +347,7 @@ def test_a_catalog_that_promises_no_joint_commit_is_not_asked_for_one(
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["second-snapshot", "noting"])
 def test_a_killed_export_of_several_tables(stage: str, transfers: Transfers, lake: Lake) -> None:
-    """Readers of complete cuts see none of the run, and the next run has each record once."""
+    """Readers of complete cuts see nothing of the run, and the next run exports each record once."""
     transfers.move(5)
     transfers.export()
     transfers.move(10)
@@ -367,7 +367,7 @@ def test_a_zombie_export_adds_nothing(
     lake: Lake,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It wakes up with its files, after another export of one of its topics has taken over its place."""
+    """It resumes with its files after another export has taken over one of its topics."""
     from lacuna.pipeline.export import together
     from lacuna.pipeline.export.folder import FolderDestination
 
@@ -426,7 +426,7 @@ def test_old_snapshots_are_deleted_but_not_those_of_the_newest_cut(
 
 
 class Load:
-    """Eight producers that move amounts between two topics with four partitions. Half of the transactions abort."""
+    """Eight producers move amounts between two topics with four partitions. They abort half of the transactions."""
 
     def __init__(self, cluster: Cluster, topics: Sequence[str]) -> None:
         self._cluster = cluster
@@ -501,7 +501,7 @@ def test_s3_sums_are_equal_at_every_cut_whatever_is_killed(
 
 
 def _file_states(to: str, topics: Sequence[str]) -> Iterator[list[list[int]]]:
-    """Yield the amounts in files at each complete cut, oldest first, as a reader of runs finds them."""
+    """Yield the amounts in the files at each complete cut, oldest first, as a reader of runs finds them."""
     for files in _paths_of_runs(to, topics):
         tables = [[pq.read_table(name, columns=["value"]) for name in names] for names in files]
         yield [

@@ -1,4 +1,4 @@
-"""Tests unreadable records: other topics continue, and a report of verify allows skipping them."""
+"""Tests unreadable records: other topics continue, and a report from `lacuna verify` allows skipping the records."""
 
 import json
 from collections.abc import Callable
@@ -32,14 +32,14 @@ def _object_with(cluster: Cluster, mark: bytes) -> tuple[str, bytes]:
 
 
 def _lose(cluster: Cluster, mark: bytes) -> str:
-    """Delete the object with the mark. Return its key."""
+    """Delete the object that contains the mark. Return its key."""
     key, _ = _object_with(cluster, mark)
     shared_store(cluster.store_url).delete([key])
     return key
 
 
 def _damage(cluster: Cluster, mark: bytes) -> str:
-    """Change a byte of the mark. Return the object's key."""
+    """Change a byte of the mark. Return its object's key."""
     key, data = _object_with(cluster, mark)
     store = shared_store(cluster.store_url)
     store.delete([key])
@@ -48,7 +48,7 @@ def _damage(cluster: Cluster, mark: bytes) -> str:
 
 
 def _confirmed(cluster: Cluster, path: Path) -> Path:
-    """Return the report of an audit, as a file."""
+    """Write the report of an audit to a file. Return its path."""
     report = audit(find_cluster(data=str(cluster.data)), AuditOptions(), None)
     path.write_text(json.dumps(report.as_json()))
     return path
@@ -56,7 +56,7 @@ def _confirmed(cluster: Cluster, path: Path) -> Path:
 
 @pytest.fixture
 def broken(lake: Lake) -> Callable[[Damage], tuple[str, str]]:
-    """broken(damage) -> (topic, key): three transactions of two records. The second is unreadable."""
+    """broken(damage) -> (topic, key): three transactions of two records. The second transaction is unreadable."""
 
     def make(damage: Damage) -> tuple[str, str]:
         name = lake.topic()

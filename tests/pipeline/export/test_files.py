@@ -159,7 +159,7 @@ def test_a_file_is_no_folder_to_export_to(below: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_lock_outlives_a_beat_that_failed(moto: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bucket that fails for a moment does not lose the lock, because other exports see the next beat."""
+    """A brief failure of the bucket does not cost the lock, because other exports see the next heartbeat."""
     monkeypatch.setattr(BucketDestination, "beat_seconds", 0.1)
     monkeypatch.setattr(
         "lacuna.pipeline.export.bucket._PATIENCE_BEATS", 50
@@ -186,7 +186,7 @@ def test_a_lock_outlives_a_beat_that_failed(moto: str, monkeypatch: pytest.Monke
 
 
 def test_who_asks_for_the_files_of_all_runs_meets_the_end_of_one(tmp_path: Path) -> None:
-    """Files of a run disappear when it is committed, possibly between a reader's listing and its read."""
+    """Files of a run disappear when it is committed, possibly after a reader has listed and before it reads them."""
 
     class Ending(FolderDestination):
         def names(self, prefix: str) -> list[str]:

@@ -60,7 +60,7 @@ def test_three_runs_are_three_snapshots(lake: Lake, export_on_spark: Any) -> Non
 
 
 def test_a_topic_without_records_is_exported_and_goes_on(lake: Lake) -> None:
-    """A run without files gives a snapshot without files to list."""
+    """A run without files creates a snapshot with no files to list."""
     from lacuna.pipeline.export import tables
 
     name = lake.written(MIXED[1:2])
@@ -76,7 +76,7 @@ def test_a_topic_without_records_is_exported_and_goes_on(lake: Lake) -> None:
 
 @pytest.mark.parametrize("stage", ["snapshot", "committed"])
 def test_a_killed_export_to_a_table(stage: str, lake: Lake) -> None:
-    """The kill comes between the files and the snapshot, or after it."""
+    """The kill comes after the files are written, either before or after the snapshot."""
     name = lake.written()
     lake.export(name, **_DAYS)
     before = _rows(lake.table(name))
@@ -159,7 +159,7 @@ def _typed(by: str, *, is_flat: bool = False, **properties: str) -> Layout:
 def test_a_first_run_that_failed_binds_nobody(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, wrong: Layout
 ) -> None:
-    """The empty table that it left takes and keeps the columns and partitions of the run that succeeds."""
+    """The empty table that it left adopts the columns and partitions of the run that succeeds, and keeps them."""
     name = lake.written([(True, [(b"k", b'{"a": "x", "b": 1}')])])
     settings = {"format": "iceberg"}
     with monkeypatch.context() as patched:
@@ -188,7 +188,7 @@ def _failing(*_: Any) -> None:
 def test_what_the_catalog_did_not_say_is_looked_at_in_the_table(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, is_done: bool
 ) -> None:
-    """This includes the last attempt. Only a certain failure is reported as "nothing added"."""
+    """This includes the last attempt. Only a definite failure is reported as "nothing added"."""
     from pyiceberg.exceptions import CommitStateUnknownException
 
     from lacuna.pipeline.export import tables
@@ -258,7 +258,7 @@ def test_offsets_outlive_their_snapshot(lake: Lake) -> None:
 def test_transforms_of_columns_partition_a_table(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each file has the rows of one partition, so a reader that looks for a key opens the files of its bucket only."""
+    """Each file contains the rows of one partition, so a reader looking for a key opens only its bucket's files."""
     from pyiceberg.expressions import EqualTo
 
     from lacuna.pipeline.export import maintaining
@@ -299,7 +299,7 @@ def _files(lake: Lake, topic: str) -> set[str]:
 
 
 def _known(table: Table) -> set[str]:
-    """Return the data files that snapshots of a table have."""
+    """Return the data files that any snapshot of a table contains."""
     return set(table.inspect.all_data_files().column("file_path").to_pylist())
 
 
@@ -348,7 +348,7 @@ def test_small_files_are_merged_and_the_old_ones_deleted(
 
 
 def test_a_merge_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where files of a partition are many, or lack the column to sort by."""
+    """This also holds if a partition has many files, or files lack the column to sort by."""
     from lacuna.pipeline.export import maintaining
 
     catalog = catalog_of(tmp_path)
@@ -378,7 +378,7 @@ def test_a_merge_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.slow
 def test_a_merge_keeps_what_others_did(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that others deleted stay deleted, and a commit of others that comes first prevents the merge."""
+    """Rows that others deleted stay deleted, and another writer's earlier commit prevents the merge."""
     from pyiceberg.table import Transaction
 
     from lacuna.pipeline.export import maintaining
@@ -444,7 +444,7 @@ def test_a_table_in_a_bucket(lake: Lake, moto: str, tmp_path: Path) -> None:
 
 
 def _keyed(table: Table) -> dict[bytes, bytes]:
-    """The rows of a table by key, which each of pyiceberg, Polars and DuckDB reads."""
+    """Return the rows of a table by key. pyiceberg, Polars and DuckDB must all read the same ones."""
     import duckdb
     import polars
 
@@ -463,7 +463,7 @@ def _keyed(table: Table) -> dict[bytes, bytes]:
 def test_a_table_by_key_has_the_newest_row_of_each(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tombstones delete rows. A run that dies after it has written its deletes leaves no trace."""
+    """Tombstones delete rows. A run that dies after writing its deletes leaves no trace."""
     from lacuna.pipeline.export import upserts
 
     monkeypatch.setattr(upserts, "_KEY_ROWS", 7)  # so that a run and a file are compared in parts
@@ -505,7 +505,7 @@ def test_a_table_by_key_has_the_newest_row_of_each(
 def test_a_run_by_key_that_dies_after_its_snapshot_keeps_its_deletes(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has only a tombstone, and its first attempt was rejected. The next run deletes what no snapshot uses."""
+    """It has only a tombstone, and its first attempt was rejected. The next run deletes files that no snapshot uses."""
     from pyiceberg.exceptions import CommitFailedException
     from pyiceberg.manifest import ManifestContent
 

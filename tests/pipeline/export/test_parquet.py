@@ -1,4 +1,4 @@
-"""Tests that Parquet files hold what a read_committed consumer gets, each record once, over several runs."""
+"""Tests that Parquet files contain what a read_committed consumer receives, each record once, over several runs."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -106,7 +106,7 @@ def test_a_huge_partition_is_split_in_tasks_and_files(lake: Lake, tmp_path: Any)
 
 
 def test_a_task_that_fails_is_done_again_without_traces(lake: Lake, place: Any) -> None:
-    """Two attempts of every task have written, and readers see one."""
+    """Two attempts at every task have written files, and readers see one of them."""
     from lacuna.pipeline.control import JobClient
     from lacuna.pipeline.export.job import Export, ExportSettings
     from lacuna.pipeline.export.report import TopicReport
@@ -146,7 +146,7 @@ def test_an_aborted_topic_moves_on_without_files(lake: Lake, place: Any) -> None
 
 
 def test_what_is_read_is_pinned(lake: Lake, monkeypatch: Any) -> None:
-    """Replaced objects stay in the bucket while tasks run, and no longer."""
+    """Replaced objects stay in the bucket only while tasks are running."""
     from lacuna.pipeline.export.job import Export
 
     name = lake.written(_MIXED)

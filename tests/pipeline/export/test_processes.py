@@ -78,10 +78,10 @@ def test_a_command_that_is_killed_while_spark_writes(lake: Lake, place: Any) -> 
 
 
 class FailingExport(Export):
-    """The first attempt dies with its worker after it has written everything."""
+    """The first attempt at each task dies with its worker after writing everything."""
 
     def run(self, settings: TaskSettings, tasks: Sequence[Task]) -> list[TaskResult]:
-        """Run the same task without the failure."""
+        """Run the tasks so that their first attempts fail."""
 
         def attempt(task: Task) -> TaskResult:
             context = TaskContext.get()

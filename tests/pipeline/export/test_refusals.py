@@ -1,4 +1,4 @@
-"""Tests that an impossible export gives one line that says what to do, and leaves nothing visible."""
+"""Tests that an impossible export prints one line that says what to do, and leaves nothing visible."""
 
 import json
 import re
@@ -84,7 +84,7 @@ def test_another_partitioning_or_place(lake: Lake, tmp_path: Path, moto: str) ->
 
 
 def test_a_damaged_object_in_the_middle_of_a_job(lake: Lake, place: Any) -> None:
-    """One message names the object and its offsets. Output of other tasks is invisible until a run removes it."""
+    """One message names the object and its offsets. Output of other tasks stays invisible until a run removes it."""
     name = lake.topic(2)
     lake.write(name, _SOME)
     lake.write(name, [(True, [(b"k", b"damage " + name.encode())])], partition=1)
@@ -151,7 +151,7 @@ def test_a_topic_that_is_not_there_is_told_before_spark_starts(lake: Lake) -> No
 
 
 def shown_by(printed: str) -> tuple[list[str], list[str]]:
-    """Return the rows and sentences that the command prints for scripts."""
+    """Return the rows and sentences that the command prints for scripts to read."""
     lines = printed.splitlines()
     return (
         [line for line in lines if not line.startswith("#")],
@@ -228,7 +228,7 @@ def test_watching_outlives_what_fails_a_run(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The report covers what was exported before the outage, and the run after the next pause continues."""
+    """The report covers what was exported before the outage, and the run after the next pause continues from there."""
     names = [lake.topic(), lake.topic()]
     pauses: list[float] = []
 
@@ -280,7 +280,7 @@ def test_watching_outlives_what_fails_a_run(
 def test_objects_that_went_with_the_hold_are_no_loss(
     kind: str, is_held: bool, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Objects that a job misses after a long disconnection are left to the next run."""
+    """Objects that are missing after a job was disconnected for long are left to the next run."""
     name = lake.written(_SOME)
     pins = pins_of(lake.cluster)
     before = set(pins)
@@ -304,7 +304,7 @@ def test_objects_that_went_with_the_hold_are_no_loss(
 def test_topics_by_pattern_and_a_schema_for_each(
     lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Names override patterns, which override settings for all topics."""
+    """Names override patterns, which override the settings for all topics."""
     names = ["chosen.plain", "chosen.bills", "chosen.bills.old", "chosen-by-name"]
     for name in names:
         lake.cluster.create_topic(name)
@@ -338,7 +338,7 @@ def test_topics_by_pattern_and_a_schema_for_each(
 
 @pytest.mark.slow
 def test_the_table_of_a_topic_with_dots(lake: Lake, tmp_path: Path) -> None:
-    """The recipe of docs/export.md finds it, and two topics never share a table by accident."""
+    """The recipe in docs/export.md finds it, and two topics never share a table by accident."""
     from pyiceberg.catalog import load_catalog
 
     for name in ("shop.bills", "shop-bills"):

@@ -1,4 +1,4 @@
-"""Tests exports by a schema registry: each record by its own schema, resolved to the newest one."""
+"""Tests exports with a schema registry: each record is decoded with its own schema and resolved to the newest one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def served() -> Iterator[Served]:
 
 
 def add_avro(served: Served, subject: str) -> list[bytes]:
-    """Adds the five versions of a subject, and returns a value of each."""
+    """Add the five versions of a subject, and return a value of each."""
     served.answers["/subjects/shop%2Fcustomer/versions/3"] = {"schema": json.dumps(CUSTOMER)}
     values = []
     for number, each in enumerate(VERSIONS, 1):

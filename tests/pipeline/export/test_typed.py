@@ -1,4 +1,4 @@
-"""Tests keys and values by JSON Schema, Avro and Protobuf, and records that do not match."""
+"""Tests keys and values in JSON Schema, Avro and Protobuf, and records that do not match."""
 
 import datetime
 import decimal
@@ -157,13 +157,13 @@ _PAD = {"name": "pad", "type": "bytes"}
     ],
 )  # fmt: skip
 def test_avro_whose_values_nothing_bounds_is_refused(schema: Any, reason: str) -> None:
-    """Six bytes could encode a list of a billion elements, and no bytes a recursion without end."""
+    """Six bytes could encode a list of a billion elements, and zero bytes an endless recursion."""
     with pytest.raises(PipelineError, match=reason):
         decoder_of(TypedSchema("avro", json.dumps(schema).encode()))
 
 
 def test_avro_of_few_bytes_that_has_an_end() -> None:
-    """Empty records and recursive records with an end are valid."""
+    """Empty records are valid, and so are recursive records that end."""
     fields = [
         {"name": "empty", "type": _EMPTY},
         {"name": "some", "type": {"type": "array", "items": ["null", "R"]}},
@@ -175,7 +175,7 @@ def test_avro_of_few_bytes_that_has_an_end() -> None:
 
 
 def test_avro_that_names_its_records_again_and_again_is_read_at_once() -> None:
-    """Those who looked into a record wherever it is named would look 2**60 times."""
+    """A reader that examined a record wherever it is named would do so 2**60 times."""
     schema: Any = "int"
     for level in range(60):
         again = {"name": "again", "type": f"R{level - 1}" if level else "int"}
@@ -190,7 +190,7 @@ def test_avro_that_names_its_records_again_and_again_is_read_at_once() -> None:
     "next_of", [["null", "Node"], ["null", "string", {"type": "array", "items": "Node"}]], ids=str
 )
 def test_avro_that_nests_too_deeply_is_a_misfit(levels: int, next_of: Any) -> None:
-    """It does not end the process, although the compiled reader's stack would overflow."""
+    """It does not crash the process, although the compiled reader's stack would overflow."""
     fields = [{"name": "next", "type": next_of}, {"name": "pad", "type": "bytes"}]
     schema = {"type": "record", "name": "Node", "fields": fields}
     document = json.dumps({"type": "record", "name": "Top", "fields": [
@@ -244,7 +244,7 @@ def test_avro_of_every_type_is_passed_over_to_its_depth() -> None:
 
 @given(st.binary(max_size=60), st.integers(0, 400))
 def test_any_bytes_are_passed_over_in_bounded_time(noise: bytes, at: int) -> None:
-    """Negative lengths and endless numbers are errors, not endless loops."""
+    """Negative lengths and endless numbers cause errors, not endless loops."""
     names: dict[str, Any] = {}
     parsed = fastavro.parse_schema(_NESTED, names)
     value = _avro(_nested(4), _NESTED)
@@ -308,7 +308,7 @@ def _serialized(folder: Path) -> bytes:
 
 @given(st.data())
 def test_any_bytes_are_a_value_or_a_reason(data: st.DataObject) -> None:
-    """Valid values with a byte changed, removed or added, and noise."""
+    """The test reads noise, and valid values with a byte changed, removed or added."""
     schema = data.draw(st.sampled_from(_SAMPLES))
     raw = bytearray(_avro(AVRO_VALUE) if schema.kind == "avro" else json.dumps(JSON_VALUE).encode())
     raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
@@ -382,7 +382,7 @@ _SOME_WRONG = [
 
 
 def test_a_record_that_does_not_fit_fails_the_export(lake: Lake, place: Any) -> None:
-    """One message names it, nothing is visible, and the corrected run exports everything."""
+    """One message names it, nothing becomes visible, and the corrected run exports everything."""
     name = lake.topic(2)
     lake.write(name, _SOME_WRONG, partition=1)
     layout = Layout(value=_json(a={"type": "integer"}))

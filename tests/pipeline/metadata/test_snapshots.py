@@ -57,7 +57,7 @@ def test_a_snapshot_says_what_the_control_plane_says(
 
 
 def test_what_lacuna_never_wrote_stands_in_nobodys_way(lacuna_private_cluster: Cluster) -> None:
-    """A foreign object beside the snapshots is skipped and stays."""
+    """A foreign object next to the snapshots is skipped and kept."""
     cluster = lacuna_private_cluster
     store = shared_store(cluster.store_url)
     with control_of(cluster) as control:
@@ -93,7 +93,7 @@ def test_the_newest_valid_snapshot_counts_and_old_ones_are_removed(
 
 
 def test_nobody_goes_back_to_an_older_snapshot(lacuna_private_cluster: Cluster) -> None:
-    """With an older snapshot, a stream would mistake its topics for others, or read records again."""
+    """With an older snapshot, a stream would mistake its topics for others or read records again."""
     cluster = lacuna_private_cluster
     store = shared_store(cluster.store_url)
     now_ms = wall_clock_ms()

@@ -32,7 +32,7 @@ def options_of(cluster: Cluster, topic: str, **options: Any) -> dict[str, str]:
 
 @contextmanager
 def stream_reader(cluster: Cluster, topic: str, **options: Any) -> Iterator[StreamReader]:
-    """Yield a reader of a stream, by default from the earliest offset, and stop it at the end."""
+    """Yield a stream reader, by default from the earliest offset, and stop it at the end."""
     given = options_of(cluster, topic, **{"startingOffsets": "earliest", **options})
     reader = StreamReader(Options(given), RECORD_COLUMNS)
     try:
@@ -50,7 +50,7 @@ def values_of(reader: StreamReader | UnlimitedReader, start: Json, end: Json) ->
 
 @pytest.fixture
 def load(spark: SparkSession, cluster: Cluster) -> Load:
-    """load(topic, columns=None, **options) -> DataFrame, of a batch."""
+    """load(topic, columns=None, **options) -> DataFrame of a batch."""
 
     def load_topic(topic: str, columns: str | None = None, **options: Any) -> DataFrame:
         reader = spark.read.format("lacuna")
@@ -62,7 +62,7 @@ def load(spark: SparkSession, cluster: Cluster) -> Load:
 
 
 class Planned:
-    """A batch as Spark would read it, without Spark: its tasks, and their rows."""
+    """A batch as Spark would read it, but without Spark: its tasks and their rows."""
 
     def __init__(
         self, options: dict[str, str], filters: list[Filter], schema: StructType | None = None
@@ -95,7 +95,7 @@ class Planned:
 
     @property
     def stored_bytes(self) -> int:
-        """Return the bytes that the tasks read."""
+        """Return the number of bytes that the tasks read."""
         return sum(sum(task.pieces.sizes) for task in self.tasks)
 
 

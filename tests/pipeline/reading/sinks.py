@@ -1,4 +1,4 @@
-"""A sink for streams in tests: Parquet files behind a checkpoint, with each row once."""
+"""A sink for streams in tests: Parquet files and a checkpoint, with each row once."""
 
 import time
 from pathlib import Path
@@ -21,7 +21,7 @@ class Sink:
         self._batches_before = 0
 
     def start(self, frame: DataFrame, *, is_available_now: bool = False) -> StreamingQuery:
-        """Start a query. Its triggers follow one another."""
+        """Start a query. Each trigger follows the previous one immediately."""
         self._batches_before = self._batches()
         writer = frame.writeStream.format("parquet").option("path", str(self._rows))
         writer = writer.option("checkpointLocation", str(self._checkpoint))
@@ -45,7 +45,7 @@ class Sink:
         return found
 
     def wait_for_batch(self, query: StreamingQuery, count: int, seconds: float = 240) -> None:
-        """Wait until the query has ended `count` batches, including earlier ones."""
+        """Wait until the query has completed `count` batches, including earlier ones."""
         reached = self._batches_before + count
         end = time.monotonic() + seconds
         while self._batches() < reached:

@@ -1,4 +1,4 @@
-"""Tests that a batch reads what a read_committed consumer gets, using only the bucket."""
+"""Tests that a batch reads what a read_committed consumer receives, using only the bucket."""
 
 import time
 from collections.abc import Callable
@@ -30,7 +30,7 @@ _RECORDS: list[dict[str, Any]] = [
 
 
 def _produce(cluster: Cluster, topic: str, partitions: int, codec: str) -> None:
-    """Produce records in aborted and committed transactions in turn, and some without a transaction."""
+    """Produce records in alternately aborted and committed transactions, and some without a transaction."""
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -101,7 +101,7 @@ def test_s14_the_frame_is_what_a_read_committed_consumer_gets(cluster: Cluster, 
 
 
 def _next_second() -> int:
-    """Wait until the next second has begun. Return its time in milliseconds."""
+    """Wait until the next second has begun. Return its start in milliseconds."""
     second_ms = (wall_clock_ms() // 1000 + 1) * 1000
     while wall_clock_ms() < second_ms + 50:
         time.sleep(0.01)
@@ -109,7 +109,7 @@ def _next_second() -> int:
 
 
 def _transfers(cluster: Cluster, name: str) -> tuple[str, Producer, Callable[[], None]]:
-    """Two topics, of which an open transaction holds the second back. Return them, its producer, and a transfer."""
+    """Create two topics, and block the second with an open transaction. Return them, its producer, and a transfer."""
     topics = [cluster.create_topic(f"{name}-{side}", 1) for side in ("debit", "credit")]
     holder, mover = (transactional(cluster, f"{name}-{role}") for role in ("holds", "moves"))
 
@@ -163,7 +163,7 @@ def test_s3_each_micro_batch_with_a_cut_has_whole_transactions(cluster: Cluster)
 def test_a_past_time_shows_what_a_consumer_could_see(
     cluster: Cluster, plan: Plan, load: Load
 ) -> None:
-    """The later outcome of open transactions does not matter. A snapshot of the metadata gives the same result."""
+    """The later outcome of open transactions does not matter. A metadata snapshot gives the same result."""
     topic = cluster.create_topic("past", 2)
     plain = Producer({"bootstrap.servers": cluster.bootstrap})
     open_ones = [transactional(cluster, f"past-{end}") for end in ("commits", "aborts")]
@@ -256,7 +256,7 @@ def test_s13_an_ongoing_transaction_is_not_passed(cluster: Cluster, plan: Plan) 
 
 
 def test_some_columns_alone(cluster: Cluster, load: Load) -> None:
-    """A user's schema is a projection in its order. Omitted columns are not decoded."""
+    """A user's schema selects columns, in its order. Omitted columns are not decoded."""
     topic = cluster.create_topic("columns")
     transact(cluster, topic, [(True, [(b"k", b"v"), (None, b"w")])])
     frame = load(topic, "offset long, topic string, key binary")
@@ -287,7 +287,7 @@ def test_subscribe_pattern_and_assign(cluster: Cluster, plan: Plan) -> None:
 
 
 def test_a_partition_is_split(cluster: Cluster, load: Load, plan: Plan) -> None:
-    """minPartitions and maxRecordsPerPartition both divide the offsets evenly, also within an extent."""
+    """minPartitions and maxRecordsPerPartition both divide the offsets evenly, even within an extent."""
     topic = cluster.create_topic("split", 2)
     records = [(b"k", b"v" * 500)] * 20
     for partition in range(2):

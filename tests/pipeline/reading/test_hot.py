@@ -1,4 +1,4 @@
-"""Spark reads records that are still in the journal: in a batch, in a stream, and to count keys."""
+"""Tests that Spark reads records that are still in the journal: in a batch, in a stream, and to count keys."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -22,7 +22,7 @@ from tests.pipeline.reading.sinks import Sink
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A cluster without merges, whose journal has all records."""
+    """A cluster without merges, whose journal contains all records."""
     with Cluster(
         parts=replace(
             UNMERGED, produce=ProduceSettings(hot_bytes=65_536, hot_copy_interval_ms=3_600_000)

@@ -1,4 +1,4 @@
-"""Tests how a stream handles changed offsets, and mistakes while it waits."""
+"""Tests how a stream handles changed offsets, and errors while it waits."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -116,7 +116,7 @@ def test_available_now_leaves_a_topic_that_was_made_anew_to_the_next_run(cluster
 
 
 def test_a_topic_that_lost_its_newest_records_is_read_on_from_its_end(cluster: Cluster) -> None:
-    """A journal with an accepted loss has the same topic, and the query's position is beyond its end."""
+    """A journal whose loss was accepted has the same topic, and the query's position is beyond the topic's end."""
     topic = cluster.create_topic("shortened")
     transact(cluster, topic, [(True, [(b"k", b"before")] * 3)])
     with stream_reader(cluster, topic) as failing:
@@ -148,7 +148,7 @@ def test_a_batch_from_the_offsets_of_a_stream(cluster: Cluster) -> None:
 
 
 def _deleted_behind_the_look(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, topic: str) -> None:
-    """Delete the topic after it was chosen and before its logs are requested."""
+    """Delete the topic after it has been selected and before its logs are requested."""
     ask = JobClient.partition_logs
     left = [topic]
 
@@ -164,7 +164,7 @@ def _deleted_behind_the_look(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, 
 def test_a_topic_that_is_deleted_while_a_batch_is_planned(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The result is the same as for a topic that was deleted before."""
+    """The result is the same as for a topic that was deleted earlier."""
     for topic in ("planned-1", "planned-2"):
         cluster.create_topic(topic)
         transact(cluster, topic, [(True, [(b"k", topic.encode())])])
@@ -199,7 +199,7 @@ def test_a_topic_that_is_deleted_while_a_micro_batch_is_planned(
 def test_the_end_of_a_batch_waits_for_nobody(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pin that cannot be released now is released with the next batch's."""
+    """A pin that cannot be released is released together with the next batch's pin."""
     topic = cluster.create_topic("unpinned")
     transact(cluster, topic, [(True, [(b"k", b"v")])])
     pins = pins_of(cluster)
@@ -243,7 +243,7 @@ def test_a_mistake_is_told_at_once_by_who_waited(cluster: Cluster) -> None:
 
 @contextmanager
 def _old_reader(cluster: Cluster, topic: str, **options: Any) -> Iterator[UnlimitedReader]:
-    """A reader as PySpark 4.0 and 4.1 use it: they request the latest offsets without the start of the batch."""
+    """Yield a reader as PySpark 4.0 and 4.1 use it: they request the latest offsets without the batch's start."""
     with stream_reader(cluster, topic, **options) as reader:
         yield UnlimitedReader(reader)
 

@@ -41,7 +41,7 @@ HOLD_MS = int(HOLD_SECONDS * 1000)
 
 
 def test_s14_the_plan_view_shows_holes(cluster: Cluster, load: Load) -> None:
-    """S13, S14: every offset up to the high watermark is in one row."""
+    """S13, S14: each offset up to the high watermark is in exactly one row."""
     topic = cluster.create_topic("shown")
     records = [(b"k", b"v")] * 10
     transact(cluster, topic, [(True, records), (False, records), (True, records)])
@@ -80,7 +80,7 @@ def _rewrite_and_collect(cluster: Cluster) -> None:
 
 
 def test_a_pin_keeps_what_a_plan_needs() -> None:
-    """S14, S19: segments are merged and the old ones collected, and the older plan still reads."""
+    """S14, S19: segments are merged and the old ones are collected, and the older plan can still be read."""
     with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("pinned")
         records = [(b"k", b"v" * 100)] * 5
@@ -106,7 +106,7 @@ def _hold_of(planned: Planned) -> Hold:
 
 @pytest.fixture
 def held() -> Iterator[tuple[Cluster, Planned, Pins]]:
-    """A batch of one task without the option `pin`, and all pins of its cluster by id."""
+    """A batch of one task without the `pin` option, and all pins of its cluster, by id."""
     with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("held")
         transact(cluster, topic, [(True, [(b"k", b"v" * 100)] * 5)])
@@ -120,7 +120,7 @@ def held() -> Iterator[tuple[Cluster, Planned, Pins]]:
 def test_a_driver_that_was_killed_holds_nothing_for_long(
     held: tuple[Cluster, Planned, Pins], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As soon as a task reads, the pin lasts as long as the tasks do, plus ten minutes."""
+    """Once a task reads, the pin lasts as long as the tasks, plus ten minutes."""
     cluster, planned, pins = held
     hold = _hold_of(planned)
     prolong, prolonged = Hold.prolong, threading.Event()
@@ -146,7 +146,7 @@ def test_a_driver_that_was_killed_holds_nothing_for_long(
 def test_tasks_that_cannot_prolong_a_pin_leave_the_long_one(
     held: tuple[Cluster, Planned, Pins], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They start too late, or reach another cluster or none."""
+    """They start too late, or reach another cluster or none at all."""
     cluster, planned, pins = held
     hold = _hold_of(planned)
     replace(hold, cluster_id="another").prolong()
@@ -177,7 +177,7 @@ def test_a_pin_that_was_asked_for_lasts_whatever_tasks_do() -> None:
 
 
 def test_what_was_collected_is_data_loss() -> None:
-    """Without a pin, it gives an error that names the object, or a warning if loss is allowed."""
+    """Without a pin, reading fails with an error that names the object, or warns if loss is allowed."""
     with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("collected")
         transact(cluster, topic, [(True, [(b"k", b"v" * 100)] * 5)] * 4)
@@ -206,7 +206,7 @@ def test_a_tolerant_reader_keeps_what_is_there() -> None:
 def test_a_tolerant_reader_keeps_what_is_beside_damaged_bytes(
     tmp_path: Path, bounds: dict[str, str]
 ) -> None:
-    """Of three batches in one extent, the middle one is damaged."""
+    """The middle one of the three batches in an extent is damaged."""
     with Cluster(tmp_path, parts=MERGING) as cluster:
         topic = cluster.create_topic("damaged-partly")
         values = [b"before" * 20_000, b"damage" * 20_000, b"after" * 20_000]
@@ -257,7 +257,7 @@ def test_a_damaged_byte_is_named(tmp_path: Path, spark: SparkSession) -> None:
 
 @pytest.mark.slow
 def test_a_task_is_small(cluster: Cluster, plan: Plan) -> None:
-    """A task takes sixty bytes per extent, independently of everything else."""
+    """A task takes sixty bytes per extent, regardless of everything else."""
     topic = cluster.create_topic("many")
     transact(cluster, topic, [(True, [(b"k", b"v")])] * 200)
     (task,) = plan(topic).tasks

@@ -1,4 +1,4 @@
-"""Tests where reading begins and ends, for every such option of Spark's Kafka source."""
+"""Tests where reading begins and ends, for all such options of Spark's Kafka source."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -32,7 +32,7 @@ _TIME = 1_600_000_000_000
 
 @pytest.fixture(scope="module")
 def bounds(cluster: Cluster) -> str:
-    """Two partitions of ten transactions of one record, a second apart; offsets 4 and 5 of partition 0 aborted."""
+    """Two partitions with ten one-record transactions a second apart. Offsets 4 and 5 of partition 0 are aborted."""
     cluster.create_topic(TOPIC, 2, {"retention.ms": "-1"})
     for partition in range(2):
         producer = transactional(cluster, f"bounds-{partition}")

@@ -1,4 +1,4 @@
-"""Tests that each invalid option gives one message that names a valid one."""
+"""Tests that each invalid option causes one message that names a valid one."""
 
 import pytest
 from confluent_kafka import Producer
@@ -19,7 +19,7 @@ _HOW = {**_WHERE, "subscribe": "a"}
 
 
 def _given(text: str) -> dict[str, str]:
-    """Return the options in a text such as "pin=1h;cut=transactions"."""
+    """Return the options given in a text such as "pin=1h;cut=transactions"."""
     return dict(each.split("=", 1) for each in text.split(";") if each)
 
 
@@ -219,7 +219,7 @@ def test_a_past_time_is_resolved_once() -> None:
 
 
 def test_sql(spark: SparkSession, cluster: Cluster) -> None:
-    """A view works, and a table, which Spark reads without its options, gives an error."""
+    """A view works. A table, which Spark reads without its options, causes an error."""
     topic = cluster.create_topic("sql", partitions=1)
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     producer.produce(topic, b"value")

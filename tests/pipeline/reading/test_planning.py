@@ -40,7 +40,7 @@ class Made:
 
 @st.composite
 def logs(draw: st.DrawFn, topic: str = "t") -> Made:
-    """Draws extents with holes between some, live or dead, of different ages."""
+    """Draws extents with different ages, live or dead, some with holes between them."""
     extents, dead = ExtentTable(), DeadRanges()
     live_offsets: list[int] = []
     dead_offsets: list[int] = []
@@ -61,7 +61,7 @@ def logs(draw: st.DrawFn, topic: str = "t") -> Made:
 
 
 def _whole(count: int) -> Made:
-    """Return a log of one extent."""
+    """Return a log with one extent."""
     extents = ExtentTable()
     extents.append_row((1, 0, 50, 10, 0, count, 0, 1, 0, 1, 0))
     return Made(_log("t", 0, count, extents, DeadRanges()), list(range(count)), [])
@@ -105,7 +105,7 @@ def test_s18_counts_and_slices(made: Made, edges: list[int], is_committed: bool)
 def test_s16_a_limit_ends_where_the_next_record_is(
     made: Made, edges: list[int], count: int, is_committed: bool
 ) -> None:
-    """S16: so a trigger also passes the hole after its last record."""
+    """S16: as a result, a trigger also skips the hole after its last record."""
     first, end = edges
     wanted = [each for each in made.offsets(is_committed) if first <= each < end]
     expected = wanted[count] if count < len(wanted) else end
@@ -188,7 +188,7 @@ def test_filters_that_no_offset_meets_leave_no_task() -> None:
 def test_parts_are_divided_in_proportion(
     sizes: list[int], least: int | None, most: int | None, expected: list[int]
 ) -> None:
-    """Spark's Kafka source divides them alike. If rounding gives too few, the largest are divided further."""
+    """Spark's Kafka source divides them in the same way. If rounding gives too few, the largest are divided further."""
     assert split_counts(sizes, least, most) == expected
 
 

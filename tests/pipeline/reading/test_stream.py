@@ -1,4 +1,4 @@
-"""Tests streams: exactly once over restarts, never past the last stable offset, over holes of any length."""
+"""Tests streams: exactly once across restarts, never past the last stable offset, and across holes of any length."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -101,7 +101,7 @@ def test_metadata_from_the_bucket_goes_on_with_every_newer_snapshot(
 def test_limits_spread_over_partitions_and_jump_holes(
     cluster: Cluster, stream: Stream, sink: Sink
 ) -> None:
-    """S16, S18: maxOffsetsPerTrigger counts readable records, and a hole does not count."""
+    """S16, S18: maxOffsetsPerTrigger counts only readable records, so holes do not count."""
     topic = cluster.create_topic("limited", 2)
     records = [(b"k", b"v")] * 10
     outcomes = [True, False, False, False, True]
@@ -155,7 +155,7 @@ def test_s3_an_open_transaction_holds_the_stream_back(
 
 
 class Writing:
-    """Transactions in a thread over two partitions. Every third one aborts."""
+    """Runs transactions over two partitions in a thread. Every third one is aborted."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self._topic = topic
@@ -208,7 +208,7 @@ class Writing:
 def test_s14_exactly_once_over_restarts_and_merges(
     spark: SparkSession, stream: Stream, sink: Sink, start: str
 ) -> None:
-    """S14, S19: a query is ended in mid-batch five times, while segments are merged and transactions arrive. In the
+    """S14, S19: a query is stopped in mid-batch five times while segments are merged and transactions arrive. In the
     end, every committed record is there once.
     """
     often = replace(MERGES, merge_interval_ms=200, collect_interval_ms=200)
@@ -229,7 +229,7 @@ def test_s14_exactly_once_over_restarts_and_merges(
 def test_the_beginning_is_kept_when_the_first_batch_fails(
     cluster: Cluster, stream: Stream, sink: Sink, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """From "latest", records that arrive after the query began are read, although it failed at once."""
+    """From "latest", records that arrive after the query has begun are read, although its first batch failed."""
     topic = cluster.create_topic("late")
     transact(cluster, topic, [(True, [(b"k", b"before")])])
     frame = stream(cluster, topic, startingOffsets="latest")
@@ -245,7 +245,7 @@ def test_the_beginning_is_kept_when_the_first_batch_fails(
 
 
 def test_a_first_batch_from_latest_is_empty(cluster: Cluster) -> None:
-    """After a crash in it, the requested beginning is later, so nothing may depend on it."""
+    """After a crash in it, the requested beginning is later, so nothing may depend on the first one."""
     topic = cluster.create_topic("first-batch")
     transact(cluster, topic, [(True, [(b"k", b"before")] * 2)])
 
@@ -270,7 +270,7 @@ def test_a_first_batch_from_latest_is_empty(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("pin", ["1h", "0s"])
 def test_a_batch_is_pinned_until_it_is_over(pin: str) -> None:
-    """S19: after a merge and a collection, it is still read as planned. Without a pin it is not."""
+    """S19: after a merge and a collection, it can still be read as planned, but not without a pin."""
     with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("held")
         written = transact(cluster, topic, [(True, [(b"k", b"v" * 100)])] * 10)
@@ -290,7 +290,7 @@ def test_a_batch_is_pinned_until_it_is_over(pin: str) -> None:
 
 
 def test_a_query_that_was_killed_pins_nothing_for_long() -> None:
-    """It extends its pins only while it runs, by the requested time at most."""
+    """It extends its pins only while it is running, and by the requested time at most."""
     with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("killed")
         transact(cluster, topic, [(True, [(b"k", b"v")])])
@@ -313,7 +313,7 @@ def test_a_query_that_was_killed_pins_nothing_for_long() -> None:
 
 
 def test_a_pin_that_has_ended_is_no_error() -> None:
-    """A batch outlasts its pin, or the release of a pin succeeds without an answer."""
+    """A batch outlasts its pin, or a pin is released twice, as after a lost answer."""
     with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("outlived")
         transact(cluster, topic, [(True, [(b"k", b"v")])])

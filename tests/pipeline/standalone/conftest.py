@@ -1,4 +1,4 @@
-"""The wheel, a Spark cluster, a Lacuna cluster from the wheel, and jobs on them."""
+"""The wheel, a Spark cluster, a Lacuna cluster run from the wheel, and jobs on them."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ JOB_SECONDS = 240
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter in which the wheel is installed."""
+    """The interpreter for which the wheel is installed."""
     wheel = shared_wheel(tmp_path_factory)
     return install(wheel, tmp_path_factory.mktemp("installed") / "venv", "spark,export")
 
@@ -34,7 +34,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[ProcessCluster]:
-    """`lacuna up` on a folder."""
+    """`lacuna up` with data in a folder."""
     with ProcessCluster(options=("--partitions", "4")) as running:
         yield running
 
@@ -43,7 +43,7 @@ def served() -> Iterator[ProcessCluster]:
 def run(
     python: Path, master: StandaloneSpark, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., list[Any]]:
-    """run([JOB, *ARGUMENTS], ...): returns the results of jobs of jobs.py, run by one application on the cluster."""
+    """run([JOB, *ARGUMENTS], ...): returns the results of jobs in jobs.py, run by one application on the cluster."""
     folder = tmp_path_factory.mktemp("jobs")
 
     def run(*wanted: list[str]) -> list[Any]:
@@ -59,7 +59,7 @@ def run(
 
 @pytest.fixture
 def command(python: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
-    """command(*ARGUMENTS): starts the `lacuna` of the wheel."""
+    """command(*ARGUMENTS): starts the wheel's `lacuna`."""
 
     def start(*arguments: str) -> subprocess.Popen[str]:
         return started([str(python.parent / "lacuna"), *arguments], tmp_path)

@@ -1,7 +1,7 @@
-"""Jobs that tests run on a standalone Spark, as user scripts: `jobs.py MASTER JOBS`.
+"""Jobs that tests run on a standalone Spark cluster, as user scripts: `jobs.py MASTER JOBS`.
 
-The Python of the wheel runs them. JOBS is JSON: [[JOB, ARGUMENT...], ...]. One application runs all of them and prints
-one line of JSON with their results.
+They run on the Python that has the wheel. JOBS is JSON: [[JOB, ARGUMENT...], ...]. One application runs all of them and
+prints their results as one line of JSON.
 """
 
 import json
@@ -48,7 +48,7 @@ def read(spark: SparkSession, data: str, topic: str) -> list[list[Any]]:
 
 
 def stream(spark: SparkSession, data: str, topic: str, checkpoint: str) -> list[list[Any]]:
-    """Return (partition, offset, value) of existing records that this checkpoint has not read."""
+    """Return (partition, offset, value) of the existing records that have not been read with this checkpoint."""
     found: list[list[Any]] = []
     frame = (
         spark.readStream.format("lacuna")
@@ -90,7 +90,7 @@ def pipe(
 
 
 def filtered(spark: SparkSession, data: str, topic: str) -> Any:
-    """Return the offsets from 3 on with a pushed filter, or the error of a Spark without that feature."""
+    """Return the offsets from 3 onwards with a pushed filter, or the error if this Spark lacks that feature."""
     reader = spark.read.format("lacuna").options(data=data, subscribe=topic, pushdown="true")
     try:
         return sorted(row.offset for row in reader.load().filter("offset >= 3").collect())

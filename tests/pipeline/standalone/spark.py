@@ -23,9 +23,9 @@ _RUNS_TASK = "Running task"
 
 
 class StandaloneSpark:
-    """A context manager. Each worker has one core and a gigabyte for its executor.
+    """A context manager. Each worker has one core, and a gigabyte for its executor.
 
-    `spark_home` is the folder of the package pyspark. The processes write to `folder`.
+    `spark_home` is the folder of the pyspark package. The processes write to `folder`.
     """
 
     def __init__(self, spark_home: Path, folder: Path, workers: int = 2) -> None:
@@ -63,7 +63,7 @@ class StandaloneSpark:
             self._daemons.pop().stop(signal.SIGTERM)
 
     def kill_worker_at_work(self) -> None:
-        """Kill the last worker and its executors as soon as it runs a task, as if its machine were lost."""
+        """Kill the last worker and its executors as soon as it is running a task, as if its machine were lost."""
         logs = self._folder / f"worker-{self._started}"
         before = set(logs.glob(_EXECUTOR_LOG))
         deadline = time.monotonic() + _START_SECONDS
@@ -116,7 +116,7 @@ class _Daemon:
         assert self.value, "\n".join(self._lines)
 
     def stop(self, number: signal.Signals) -> None:
-        """Send a signal to the process, so that it ends its executors, or SIGKILL to the group."""
+        """Send a signal: SIGKILL to the whole group, any other one to the process, which then ends its executors."""
         if number == signal.SIGKILL:
             os.killpg(self._process.pid, number)
         else:

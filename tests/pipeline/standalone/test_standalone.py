@@ -1,4 +1,4 @@
-"""Tests the wheel on a standalone Spark with a master and two workers, as a user's cluster has them."""
+"""Tests the wheel on a standalone Spark cluster with a master and two workers, as users run it."""
 
 import json
 import signal
@@ -48,7 +48,7 @@ def orders(served: ProcessCluster) -> Topic:
 def produce(
     served: ProcessCluster, topic: str, partition: int, transactions: int, size: int = 10
 ) -> Rows:
-    """Write transactions of 100 records and abort the first of each three. Return the committed rows."""
+    """Write transactions of 100 records, and abort the first of every three. Return the committed rows."""
     given = [
         (
             number % 3 > 0,
@@ -71,7 +71,7 @@ def ended(process: subprocess.Popen[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """The results of jobs that share one application, because starting one takes longer than they do."""
+    """The results of jobs that share one application, because starting it takes longer than running them."""
 
     where: dict[str, list[str]]
     read: Rows
@@ -100,7 +100,7 @@ def test_a_batch_reads_what_is_committed(jobs: Jobs, orders: Topic) -> None:
 def test_a_stream_goes_on_from_its_checkpoint(
     run: Run, served: ProcessCluster, tmp_path: Path
 ) -> None:
-    """S14: a second application reads every committed record that the first did not."""
+    """S14: a second application reads every committed record that the first did not read."""
     job = ["stream", str(served.data), "events", str(tmp_path / "checkpoint")]
     first = produce(served, "events", 0, transactions=6)
     assert run(job) == [first]

@@ -1,7 +1,7 @@
-"""Tests `format("lacuna")` on the PySpark versions that PYSPARK_VERSIONS names, such as "4.0 4.1 4.2".
+"""Tests `format("lacuna")` on the PySpark versions listed in PYSPARK_VERSIONS, such as "4.0 4.1 4.2".
 
-Each version is installed into its own environment, which takes the rest from this one. That and a JVM take one to two
-minutes per version, so the test runs only if the variable is set.
+Each version is installed into its own environment, which uses everything else from this one. Installing it and starting
+a JVM takes one to two minutes per version, so the test runs only if the variable is set.
 """
 
 import json
@@ -35,7 +35,7 @@ def version(request: pytest.FixtureRequest) -> tuple[int, ...]:
 
 @pytest.fixture
 def python(version: tuple[int, ...], tmp_path: Path) -> Path:
-    """The interpreter of an environment with this version of PySpark, and everything else from here."""
+    """The interpreter of an environment with this version of PySpark and everything else from this one."""
     folder = tmp_path / "venv"
     ran(sys.executable, "-m", "venv", str(folder))
     python = folder / "bin" / "python"

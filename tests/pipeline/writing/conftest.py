@@ -20,7 +20,7 @@ def options(cluster: Cluster, **given: str) -> SinkOptions:
 
 
 def batch_of(rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
-    """Return rows with the named columns, in Spark's types."""
+    """Return rows with the named columns, in the types that Spark uses."""
     pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
     types = {
         "key": pa.binary(),

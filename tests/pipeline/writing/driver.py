@@ -1,7 +1,7 @@
-"""A driver to kill: `python driver.py DATA TOPIC CHECKPOINT ROWS [fails]` runs an endless streaming query.
+"""A driver to be killed: `python driver.py DATA TOPIC CHECKPOINT ROWS [fails]` runs an endless streaming query.
 
-Micro-batch n holds ROWS numbers from n * ROWS on. With `fails` the first attempt of every task fails in its middle. The
-driver prints a line for each completed micro-batch.
+Micro-batch n contains ROWS numbers, starting at n * ROWS. With `fails`, the first attempt at every task fails halfway.
+The driver prints a line for each completed micro-batch.
 """
 
 import sys
@@ -20,7 +20,7 @@ SETTINGS = {
 
 
 def fail_once(value: int) -> str:
-    """Return the number as text. Raises half-way through a first attempt."""
+    """Return the number as text. Raises halfway through a first attempt."""
     context = TaskContext.get()
     if context is not None and context.attemptNumber() == 0 and value % 10 == 7:
         raise RuntimeError("the first attempt fails")

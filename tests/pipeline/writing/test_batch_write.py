@@ -1,4 +1,4 @@
-"""Tests `df.write` to a directory and to S3: a consumer gets the rows unchanged, in the topic's codec."""
+"""Tests `df.write` to a directory and to S3: a consumer receives the rows unchanged, in the topic's codec."""
 
 import datetime as dt
 import os
@@ -30,7 +30,7 @@ def save(frame: DataFrame, cluster: Cluster, **options: str) -> None:
 
 
 def test_every_column_arrives(spark: SparkSession, cluster: Cluster) -> None:
-    """Keys, values, headers, topics, partitions and timestamps, null or not, empty or not."""
+    """Keys, values, headers, topics, partitions and timestamps, including nulls and empty ones."""
     for_ever = {"retention.ms": "-1"}
     one = cluster.create_topic("columns-one", 4, for_ever)
     two = cluster.create_topic("columns-two", 1, for_ever)
@@ -116,7 +116,7 @@ def stored(cluster: Cluster, topic: str) -> bytes:
 def test_s11_the_topics_codec_wins(
     cluster: Cluster, configs: dict[str, str], given: dict[str, str], codec: Codec
 ) -> None:
-    """This includes its level: an agent that recompressed the batch would write the same bytes."""
+    """This includes the codec's level: an agent that recompressed the batch would write the same bytes."""
     topic = cluster.create_topic(f"codec-{os.urandom(4).hex()}", 1, configs)
     task = write_task(
         options(cluster, topic=topic, **given), [batch_of([{"value": value} for value in VALUES])]

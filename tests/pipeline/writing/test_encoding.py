@@ -48,7 +48,7 @@ def target(max_message_bytes: int = 400) -> Target:
 def test_records_are_the_rows(
     rows: list[dict[str, Any]], data: st.DataObject, codec: Codec
 ) -> None:
-    """The rows are a slice of a batch, in any order, in batches of at most 400 bytes."""
+    """The rows are a slice of a batch, in any order, and are written in batches of at most 400 bytes."""
     first = data.draw(st.integers(0, len(rows) - 1))
     end = data.draw(st.integers(first + 1, len(rows)))
     chosen = data.draw(st.permutations(range(end - first)))
@@ -144,7 +144,7 @@ def test_a_partition_that_a_row_asks_for_wins(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_a_consumer_reads_every_codec(cluster: Cluster, codec: str) -> None:
-    """Batches have at most 20 kB."""
+    """Batches are at most 20 kB in size."""
     topic = cluster.create_topic(f"codec-{codec}", 1, {"max.message.bytes": "20000"})
     values = [b"a value that repeats itself %d" % n for n in range(2000)]
     put(cluster, topic, [{"value": value} for value in values], compression=codec)

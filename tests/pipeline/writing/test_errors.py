@@ -1,4 +1,4 @@
-"""Tests that each bad input gives one clear message, and nothing is written."""
+"""Tests that each bad input causes one clear message, and that nothing is written."""
 
 import datetime as dt
 import os

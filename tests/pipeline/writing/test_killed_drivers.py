@@ -65,7 +65,7 @@ class Observer:
         return sorted(self._seen.elements())
 
     def await_batches(self, batches: int, driver: "Driver") -> None:
-        """Wait until this many micro-batches were seen. Fails with the error of this consumer or the driver."""
+        """Wait until this many micro-batches have been seen. Raises the error of this consumer or the driver."""
         with self.has_more:
             self.has_more.wait_for(
                 lambda: self.batches >= batches or self._error or driver.has_ended, MOST_SECONDS
@@ -84,7 +84,7 @@ class Observer:
                 self.has_more.notify_all()
 
     def _look(self) -> None:
-        """Check that once any part of a micro-batch is visible, all of it lies below the ends requested afterwards."""
+        """Check that once any part of a micro-batch is visible, all of it is below the ends requested afterwards."""
         self._take(self._consumer.consume(1000, 0.02))
         seen = {number // ROWS for number in self._seen}
         ends = {

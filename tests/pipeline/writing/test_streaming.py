@@ -1,4 +1,4 @@
-"""Tests `df.writeStream`: a micro-batch is a transaction, and a repeated one is recognized."""
+"""Tests `df.writeStream`: each micro-batch is a transaction, and a repeated one is recognized."""
 
 from collections import Counter
 from pathlib import Path
@@ -17,13 +17,13 @@ ROWS = 50
 
 
 def numbers(spark: SparkSession) -> DataFrame:
-    """A stream of 0, 1, 2, ... whose micro-batches have ROWS numbers each."""
+    """A stream of 0, 1, 2, ... whose micro-batches contain ROWS numbers each."""
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS)
     return source.load().selectExpr("cast(value % 7 as string) key", "cast(value as string) value")
 
 
 def to_topic(frame: DataFrame, cluster: Cluster, topic: str, checkpoint: Path) -> DataStreamWriter:
-    """Return the write of a stream, not started."""
+    """Return a stream's writer that has not been started."""
     writer = frame.writeStream.format("lacuna").option("data", str(cluster.data))
     return writer.option("topic", topic).option("checkpointLocation", str(checkpoint))
 
@@ -65,7 +65,7 @@ def test_a_query_that_is_started_again_neither_loses_nor_repeats(
 def test_a_batch_that_spark_forgot_is_not_written_again(
     spark: SparkSession, cluster: Cluster, checkpoint: Path
 ) -> None:
-    """A driver that dies between the sink's commit and Spark's own commit log leaves this state."""
+    """A driver that dies between the sink's commit and the entry in Spark's own commit log leaves this state."""
     topic = cluster.create_topic("forgotten", 2)
     run(to_topic(numbers(spark), cluster, topic, checkpoint), 2)
     before = values(consumed(cluster, topic, range(2)))
@@ -79,7 +79,7 @@ def test_a_batch_that_spark_forgot_is_not_written_again(
 def test_from_topic_to_topic_and_back(
     spark: SparkSession, cluster: Cluster, checkpoint: Path
 ) -> None:
-    """Each run ends as if its driver died before Spark's commit log had the last micro-batch."""
+    """Each run ends as if its driver had died before Spark's commit log had the last micro-batch."""
     source, sink = cluster.create_topic("pipe-in"), cluster.create_topic("pipe-out", 3)
     wanted: list[bytes] = []
     for turn in range(3):
@@ -148,7 +148,7 @@ def test_a_new_checkpoint_under_an_old_transactional_id_begins_anew(
 def test_a_query_goes_on_when_the_control_plane_is_back(
     spark: SparkSession, checkpoint: Path
 ) -> None:
-    """The control plane is killed and restarted during any call of a task or commit."""
+    """The control plane is killed and restarted at arbitrary moments of tasks and commits."""
     with Cluster() as cluster:
         topic = cluster.create_topic("outages", 2)
         query = to_topic(numbers(spark), cluster, topic, checkpoint).start()

@@ -56,7 +56,7 @@ def test_a_repeated_batch_is_known(cluster: Cluster) -> None:
 
 
 def test_a_zombie_is_fenced(cluster: Cluster) -> None:
-    """A driver paused in mid-commit while its successor committed the same batch."""
+    """A driver is paused in mid-commit while its successor commits the same batch."""
     topic = cluster.create_topic("zombie")
     late = write(cluster, topic, [b"late"])
     with open_control(cluster) as control:
@@ -91,7 +91,7 @@ def test_a_zombie_before_its_commit_disturbs_nobody(cluster: Cluster) -> None:
 
 
 class LosesReplies(RetryingJobClient):
-    """Carries out every command, and loses the first reply to each."""
+    """Executes every command, but loses the first reply to each."""
 
     lost = 0
 
@@ -116,7 +116,7 @@ def test_lost_replies_are_asked_for_again(cluster: Cluster) -> None:
 
 
 class IsGoneAtTheEnd(RetryingJobClient):
-    """The reply to EndTxn never arrives."""
+    """Loses every reply to EndTxn."""
 
     def ask(self, command: Command) -> Reply:
         if command.HasField("end_txn"):
@@ -213,7 +213,7 @@ def test_a_commit_goes_on_when_the_control_plane_is_back(private: Cluster) -> No
 
 @pytest.fixture
 def collected() -> Iterator[Cluster]:
-    """A cluster that collects only at a test's request, with a clock that the test sets."""
+    """A cluster that collects only when a test requests it, with a clock that the test sets."""
     with Cluster(parts=PARTS) as running:
         yield running
 
@@ -240,7 +240,7 @@ def test_what_was_not_committed_is_swept(collected: Cluster) -> None:
 def test_a_task_that_fails_holds_no_lease(
     collected: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This includes a failure to look up the topics. A lease would remain for a day."""
+    """This includes a failure to look up the topics. The lease would otherwise remain for a day."""
     topic = collected.create_topic("leased")
     leases = collected.embedded.running.runtime._state.leases
     before = set(leases)
@@ -264,7 +264,7 @@ def sweep(cluster: Cluster, milliseconds: int) -> int:
 
 
 def objects_of(cluster: Cluster, lease_id: int | None = None) -> int:
-    """Return the segments in the store, of one lease or of all."""
+    """Return the number of segments in the store, written under one lease or any."""
     cluster_id = cluster.embedded.running.runtime.cluster_id
     prefix = segments_prefix(cluster_id)
     if lease_id is not None:
