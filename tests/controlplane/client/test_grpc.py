@@ -264,8 +264,7 @@ async def test_calls_that_were_sent_fail_and_later_ones_wait(wire: Wire) -> None
 
 
 async def test_what_waits_for_a_session_can_be_given_up(wire: Wire) -> None:
-    """A hidden agent must not run requests that clients have since sent to others. Calls already sent stay in flight.
-    """
+    """A hidden agent must not run requests that clients have since sent to others. Calls already sent stay in flight."""
     await wire.up()
     client = await wire.connected()
     topic_id = await created(client)

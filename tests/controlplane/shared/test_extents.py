@@ -1,4 +1,4 @@
-"""Compares extents and dead ranges as columns with the plainest sets of offsets."""
+"""Compares extents and dead ranges in columns with plain sets of offsets."""
 
 import struct
 from array import array

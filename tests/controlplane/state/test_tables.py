@@ -1,4 +1,4 @@
-"""Compares the tables of the state with plain dictionaries: deadlines, segments, ages of ids, shares of quotas."""
+"""Compares the tables in the state with plain dictionaries: deadlines, segments, ages of ids, shares of quotas."""
 
 import pytest
 from hypothesis import given
@@ -190,7 +190,7 @@ def test_no_more_hours_are_kept_than_matter() -> None:
 
 
 def test_who_was_forgotten_is_told_apart_from_who_is_new() -> None:
-    """S12: also after a restart. The error is for the agent, which waits for a new producer's first batches."""
+    """S12: this also holds after a restart. The error is for the agent, which waits for a new producer's first batches."""
     cluster = run("""
         topic a 2
         init -                                 -> 1/0
@@ -215,7 +215,7 @@ QUOTA = ("producer_byte_rate", (("user", "a"),))
 
 
 def rounds(demands: list[float], count: int = 8) -> list[float]:
-    """Return the final share of each agent if its clients want this part of the quota per second."""
+    """Return each agent's final share if its clients demand this much of the quota per second."""
     shares = Shares()
     given_now = [0.25] * len(demands)
     for number in range(count):
