@@ -149,9 +149,7 @@ class Connection:
         return b"".join(parts)
 
     def receive_frame(self) -> bytes:
-        """Return the next response frame without its length prefix. Raises ClosedError if the peer closes the
-        connection.
-        """
+        """Return the next response frame without its length prefix. Raises ClosedError if the peer disconnects."""
         (size,) = struct.unpack(">i", self._exactly(4))
         return self._exactly(size)
 

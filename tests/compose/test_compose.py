@@ -275,7 +275,7 @@ RECIPES = {
 
 @pytest.mark.parametrize("language", RECIPES)
 def test_the_recipes_for_testcontainers(compose: Compose, tmp_path: Path, language: str) -> None:
-    """A client can connect while the program from docs/testing.md runs. Testcontainers' helper container is disabled."""
+    """A client can connect while the program from docs/testing.md runs. Testcontainers' helper is disabled."""
     name, (printed, waits), install, run = RECIPES[language]
     page = (ROOT / "docs" / "testing.md").read_text()
     (example,) = re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)

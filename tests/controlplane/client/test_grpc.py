@@ -264,7 +264,7 @@ async def test_calls_that_were_sent_fail_and_later_ones_wait(wire: Wire) -> None
 
 
 async def test_what_waits_for_a_session_can_be_given_up(wire: Wire) -> None:
-    """A hidden agent must not run requests that clients have since sent to others. Calls already sent stay in flight."""
+    """A hidden agent must not run requests that clients have since sent to others. Sent calls stay in flight."""
     await wire.up()
     client = await wire.connected()
     topic_id = await created(client)
@@ -283,9 +283,7 @@ async def test_what_waits_for_a_session_can_be_given_up(wire: Wire) -> None:
 async def test_nothing_is_sent_before_the_snapshot(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a slow journal, heartbeats precede the snapshot. An agent that learns it is hidden drops waiting calls (ADR
-    18).
-    """
+    """Heartbeats precede a slow journal's snapshot. An agent that learns it is hidden drops waiting calls (ADR 18)."""
     await wire.up()
     heard: list[SessionResponse] = []
     submitted: list[str | None] = []

@@ -24,9 +24,7 @@ Change = tuple[int, bytes | None]
 
 @dataclass
 class _File:
-    """`durable` is the content as of the last sync, and `changes` are the writes (position, bytes) and truncations
-    since then.
-    """
+    """`durable` is the content as of the last sync. `changes` are the later writes (position, bytes) and truncations."""
 
     durable: bytes = b""
     changes: list[Change] = field(default_factory=list)

@@ -43,9 +43,7 @@ LEASE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place for a journal. `fill` copies the golden one there, and `patient` waits for an earlier leader's lease to
-    end.
-    """
+    """A place for a journal. `fill` copies the golden one there, and `patient` waits out an earlier leader's lease."""
 
     journal: Callable[[], Journal]
     patient: Callable[[], Journal]

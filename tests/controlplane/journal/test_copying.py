@@ -364,7 +364,7 @@ async def test_a_bucket_of_another_cluster_is_no_target(
 async def test_snapshots_of_a_newer_journal_are_not_taken_for_the_copys(
     golden: Place, request: pytest.FixtureRequest
 ) -> None:
-    """This happens when an old file is copied to a bucket from which only a newer journal's appends have been removed."""
+    """This happens when an old file is copied to a bucket after only a newer journal's appends were removed."""
     bucket = make_place("bucket", request)
     async with golden.source() as source:
         cluster_id = source.opened.cluster_id

@@ -201,9 +201,7 @@ def stale(known: Replica) -> Replica:
 
 
 async def set_back(kept: Kept, histories: Histories, patch: pytest.MonkeyPatch) -> tuple[int, int]:
-    """Create a journal that lost records covered by its snapshot, and an earlier snapshot. Return the snapshots'
-    positions.
-    """
+    """Create a journal that has lost records covered by its second snapshot. Return both snapshots' positions."""
     await kept.append(histories.common)
     first = await kept.snapshot(patch)
     kept.keep()

@@ -1,4 +1,4 @@
-"""A runtime on an in-memory journal, with a clock and failures that a test controls, and functions that build commands."""
+"""A runtime on an in-memory journal, with a controllable clock and failures, and functions that build commands."""
 
 import itertools
 from collections.abc import Awaitable, Callable

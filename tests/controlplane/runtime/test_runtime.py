@@ -831,7 +831,7 @@ async def test_a_snapshot_whose_process_cannot_start_is_told_and_another_is_trie
 
 @pytest.mark.slow
 async def test_snapshots_of_another_process_bound_journal_and_restart(tmp_path: Path) -> None:
-    """The runtime requests a snapshot, the process writes it, the journal is trimmed, and a restart loads the snapshot."""
+    """The runtime requests a snapshot, a process writes it, the journal is trimmed, and a restart loads it."""
     path = str(tmp_path / "control.db")
     rig = await rig_on(path).start()
     client, topic_id = await with_topic(rig)

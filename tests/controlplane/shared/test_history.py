@@ -123,7 +123,7 @@ def test_a_busy_partition_reaches_far_back_with_few_entries(spread: int) -> None
 
 
 def test_several_partitions_answer_for_one_time() -> None:
-    """The busy partition has dropped some of its many entries, and the idle one has them all. Some changes move both."""
+    """The busy partition has dropped some of its many entries. The idle one has them all. Some changes move both."""
     busy, idle = Log(), Log()
     for number in range(3_000):
         busy.change(1_000)

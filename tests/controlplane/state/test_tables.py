@@ -190,7 +190,7 @@ def test_no_more_hours_are_kept_than_matter() -> None:
 
 
 def test_who_was_forgotten_is_told_apart_from_who_is_new() -> None:
-    """S12: this also holds after a restart. The error is for the agent, which waits for a new producer's first batches."""
+    """S12: also after a restart. The error is for the agent, which waits for a new producer's first batches."""
     cluster = run("""
         topic a 2
         init -                                 -> 1/0

@@ -177,7 +177,7 @@ class Cluster:
         return self.state.partitions[wanted.topic_id, wanted.partition]
 
     def check(self) -> None:
-        """Check that replaying the journal and restoring a snapshot give this state, and that no log lacks its front."""
+        """Check that a replayed journal and a restored snapshot give this state, and that no log lacks its front."""
         for partition in self.state.partitions.values():
             check_front(partition)
         now = machine.snapshot(self.state)

@@ -43,9 +43,7 @@ def rewritten(
     keeps_from: int = 0,
     **marks: Any,
 ) -> SwapPartition:
-    """Return a swap of the range for its live extents from `keeps_from` on, joined into one or separate, in this
-    segment.
-    """
+    """Return the swap of a range for its live extents from `keeps_from` on, joined or separate, in this segment."""
     swap = ExtentSwap(first_offset=found.first_offset, end_offset=found.end_offset)
     live = [row for row in live_of(found) if row[0] >= keeps_from]
     if live and joins:

@@ -53,7 +53,7 @@ def shown(assignment: Assignment) -> str:
 
 
 def parsed(text: str) -> Assignment:
-    """Invert `shown`."""
+    """Parse what `shown` returns."""
     rows = [row.partition(":")[::2] for row in text.split("+") if ":" in row]
     return {
         topic.encode() * 16: frozenset(int(each) for each in indexes.split(","))
@@ -90,7 +90,7 @@ STABLE = """
 
 @dataclass
 class ConsumerBench(Bench):
-    """Like Bench, with topics and with members of the consumer protocol."""
+    """Like Bench, with topics and with members that use the consumer protocol."""
 
     stable: ClassVar[Mapping[str, str]] = {"": STABLE}
 
@@ -188,7 +188,7 @@ class ConsumerBench(Bench):
         return f"{answered.member_epoch} {shown(self.owned[name])}"
 
     def do_settle(self, *words: str) -> str:
-        """Run at most the number of rounds that a reconciliation can take."""
+        """Run rounds of heartbeats, at most as many as a reconciliation can take."""
         names = [name for name, epoch in self.epochs.items() if epoch > 0]
         quiet = 0
         for _ in range(20):
@@ -266,7 +266,7 @@ class ConsumerBench(Bench):
         return self.do_heartbeat(name, f"gen={generation}", *words)
 
     def do_csync(self, name: str, *words: str) -> str:
-        """Also store the assignment."""
+        """Sync, and store the assignment."""
         generation = -self.epochs.get(f"{name}*", 0)
         return self.do_sync(name, f"gen={generation}", *words)
 
