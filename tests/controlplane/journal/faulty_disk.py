@@ -24,7 +24,7 @@ Change = tuple[int, bytes | None]
 
 @dataclass
 class _File:
-    """`durable` is the content as of the last sync. `changes` are the later writes (position, bytes) and truncations."""
+    """`durable` is the content as of the last sync. `changes` are later writes (position, bytes) and truncations."""
 
     durable: bytes = b""
     changes: list[Change] = field(default_factory=list)

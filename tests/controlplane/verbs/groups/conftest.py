@@ -50,7 +50,7 @@ def parse_ms(text: str) -> int:
 
 
 def partition_of(text: str) -> TopicPartition:
-    """Parse `t-0`: partition 0 of the topic whose id is sixteen times `t`."""
+    """Parse `t-0`, which is partition 0 of the topic whose id is `t` sixteen times."""
     topic, _, partition = text.rpartition("-")
     return TopicPartition(topic_id=topic.encode() * 16, partition=int(partition))
 

@@ -1,4 +1,4 @@
-"""Plays scripts of share groups over the pure machine (KIP-932): the lines of consumer groups, and these.
+"""Runs scripts for share groups on the pure machine (KIP-932), with the lines for consumer groups and these.
 
 log t-0 10                    ->            appends ten records; `dead` aborts them, `open` leaves them undecided
 share a topics=t              -> a: 2 t:0   member a joins or beats, `share a leaves`

@@ -1,4 +1,4 @@
-"""Plays scripts of streams groups over the pure machine (KIP-1071): the lines of consumer groups, and these.
+"""Runs scripts for streams groups on the pure machine (KIP-1071), with the lines for consumer groups and these.
 
 app 0:t>r 1:*r+c             ->            the topology: subtopology 0 reads t and writes r; 1 reads the repartition
                                            topic r and has the changelog c; `*r/8` gives r 8 partitions, `=t,u`
@@ -6,7 +6,7 @@ app 0:t>r 1:*r+c             ->            the topology: subtopology 0 reads t a
 set num.standby.replicas 1   ->            a config of the group
 join a                       -> a: 2 0:0,1 active tasks; `~1:0` are standby tasks, `^1:0` warm-up tasks
 join a                       -> a: 1 [3]   [3] is a status: internal topics are missing; `make` creates them
-beat a owned                 -> a: 3       reports the tasks that it was given; `beat a has=0:0~1:1` other ones
+beat a owned                 -> a: 3       reports the tasks that it was given; `beat a has=0:0~1:1` reports others
 bye a                        -> a: -1      leaves; `bye a for=-2` leaves temporarily
 settle                       -> a=0:0 b=0:1     all members beat until no tasks change
 state                        -> Stable 3/3 a=3:0:0 b=3:0:1

@@ -1,4 +1,4 @@
-"""Plays scripts of consumer groups over the pure machine: the classic player's lines, and these.
+"""Runs scripts for consumer groups on the pure machine, with the lines for classic groups and these.
 
     topic t 4                     ->            creates a topic or adds partitions; `drop t` deletes it
     beat a topics=t               -> a: 1 t:0,1,2,3      member a joins or beats; epoch, and assignment if sent
@@ -8,7 +8,7 @@
     settle                        -> a=t:0,1 b=t:2,3     all members beat until no assignment changes
     state                         -> Stable 2/2 a=2:t:0,1 b=2:t:2,3
 
-Topics' ids are sixteen times their letter. Members' names are also their ids.
+A topic's id is its letter, sixteen times. Members' names are also their ids.
 """
 
 from __future__ import annotations
