@@ -1,6 +1,4 @@
-"""Tests that Helm and Kubernetes' schemas accept the chart in deploy/helm, that its parts fit together, and that it
-matches our commands.
-"""
+"""Tests that Helm and Kubernetes' schemas accept the chart in deploy/helm, and that it is consistent."""
 
 from __future__ import annotations
 

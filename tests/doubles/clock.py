@@ -97,7 +97,7 @@ class LeaseClock:
                 del self._due[sleep]
 
     def _ends(self, sleep: object) -> bool:
-        """Return whether a sleep is over. Time advances to its end if every renewing thread sleeps at least until then."""
+        """Return whether a sleep is over. Time advances to its end if all renewing threads sleep at least as long."""
         renewing = {each for each in threading.enumerate() if each.name == "lease"}
         with self._lock:
             due_ms, _ = self._due[sleep]

@@ -92,9 +92,7 @@ def _sequence_violations(
 
 @dataclass(slots=True, kw_only=True)
 class Transaction:
-    """One transaction: its values in order, by partition. `is_committed` is None if its outcome is unknown to the
-    client.
-    """
+    """A transaction: its values in order, by partition. `is_committed` is None if the client does not know."""
 
     values: dict[int, list[bytes]] = field(default_factory=dict)
     is_committed: bool | None = None

@@ -37,8 +37,7 @@ class Step(NamedTuple):
 
 
 class Transfers(Unchecked):
-    """Three transactional producers and three partitions, with a list of the records (transaction, outcome) in
-    each."""
+    """Three transactional producers, and three partitions with a list of (transaction, outcome) for each record."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,9 +95,7 @@ class Transfers(Unchecked):
         return [each.end_offset for each in self.read(*texts).partitions]
 
     def is_cut(self, ends: dict[str, int]) -> bool:
-        """Return whether these ends show nothing of open transactions, and all or nothing that is left of committed
-        ones.
-        """
+        """Return whether these ends show no open transaction, and of each committed one all that is left or nothing."""
         sides: dict[int, set[bool]] = {}
         for text, end in ends.items():
             for offset, (transaction, outcome) in enumerate(self.log[text]):

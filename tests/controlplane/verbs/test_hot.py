@@ -255,9 +255,7 @@ def test_a_read_waits_for_the_journal_and_changes_nothing() -> None:
     )
 )
 def test_the_intake_keeps_its_bounds(commits: list[tuple[int, int, int]]) -> None:
-    """Commits are (time since the last one, size, bytes dropped before). At most four seconds' worth is admitted at
-    once.
-    """
+    """Commits are (ms since the last one, size, bytes dropped before). At most 4 s worth are admitted at once."""
     intake = HotIntake()
     intake.bytes_per_second, intake.max_bytes = 250, 2_000
     now_ms, admitted = 10_000_000, []
