@@ -1,4 +1,4 @@
-"""Tests that Helm and Kubernetes' schemas accept the chart in deploy/helm, and that it is consistent."""
+"""Tests that Helm and Kubernetes accept the chart, and that its parts match each other and our commands."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def test_the_state_diagrams_are_drawn_from_the_tables() -> None:
 
 @pytest.mark.slow
 def test_the_rooms_and_the_verbs_are_drawn_from_the_code() -> None:
-    """docs/architecture.md: run `python docs/draw_architecture.py` when a room's imports or a verb change."""
+    """docs/architecture.md: run `python docs/draw_architecture.py` after changing a room's imports or a verb."""
     made = runpy.run_path(str(ROOT / "docs" / "draw_architecture.py"))
     assert (ROOT / "docs" / "architecture.md").read_text() == made["page"]()
 

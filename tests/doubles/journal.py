@@ -71,7 +71,6 @@ class MemoryJournal:
         return {key: self._hot[key] for key in keys if key in self._hot}
 
     async def drop_hot(self, keys: Collection[HotKey]) -> None:
-        """Drop segments immediately."""
         for key in keys:
             self._hot.pop(key, None)
 
@@ -113,7 +112,6 @@ class MemoryJournal:
             appended.set_result(self._position)
 
     async def load_snapshot(self) -> Snapshot | None:
-        """Return the stored snapshot."""
         return self._snapshot
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:

@@ -73,7 +73,6 @@ class Feed(threading.Thread):
             self.number = number
 
     def stop(self) -> None:
-        """Stop the feed."""
         self._is_over.set()
         self.join(SECONDS)
 

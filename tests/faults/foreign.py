@@ -82,7 +82,6 @@ class ForeignProcess:
         self._readers: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Start the process."""
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
             self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT
@@ -111,7 +110,6 @@ class ForeignProcess:
 
     @property
     def pid(self) -> int:
-        """Return the process id."""
         return self._process.pid
 
     @property

@@ -32,7 +32,6 @@ class Progress:
         self._changed = threading.Condition()
 
     def add(self, count: int = 1) -> None:
-        """Add to the number of acknowledgements."""
         with self._changed:
             self.count += count
             self._changed.notify_all()

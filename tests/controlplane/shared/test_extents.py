@@ -163,7 +163,6 @@ def test_s18_dead_ranges_equal_a_set_of_offsets(
 
 
 def pairs_of(dead: DeadRanges) -> list[tuple[int, int]]:
-    """Return all ranges."""
     return list(zip(dead.firsts, dead.ends, strict=True))
 
 

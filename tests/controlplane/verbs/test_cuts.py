@@ -95,7 +95,7 @@ class Transfers(Unchecked):
         return [each.end_offset for each in self.read(*texts).partitions]
 
     def is_cut(self, ends: dict[str, int]) -> bool:
-        """Return whether these ends show no open transaction, and of each committed one all that is left or nothing."""
+        """Return whether the ends include no open transaction, and all remaining records of a committed one or none."""
         sides: dict[int, set[bool]] = {}
         for text, end in ends.items():
             for offset, (transaction, outcome) in enumerate(self.log[text]):
@@ -171,7 +171,6 @@ class Seconds:
         self.cuts: dict[int, list[int]] = {}
 
     def pass_by(self, milliseconds: int) -> None:
-        """Let time pass."""
         began, ended = self.transfers.now_ms, self.transfers.now_ms + milliseconds
         cut = self.transfers.cut()
         self.cuts |= dict.fromkeys(range(began // 1000 + 1, ended // 1000 + 1), cut)

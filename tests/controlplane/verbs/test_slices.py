@@ -193,7 +193,7 @@ def test_a_commit_whose_rows_do_not_fit_is_refused(slices: ModuleType) -> None:
 
 
 def _committing(cluster: Cluster, data: bytes) -> SegmentCommitted:
-    """Return the result of committing these bytes as a CommitSegment in another segment, if it is not rejected."""
+    """Return the result of committing these bytes as a CommitSegment in a new segment, empty if it is rejected."""
     cluster.sequence += 1
     command = CommitSegment.FromString(data)
     command.segment.lease_id, command.segment.sequence = cluster.lease_id, cluster.sequence

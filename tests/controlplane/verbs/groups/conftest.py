@@ -148,7 +148,6 @@ class Bench:
         return self.next_id.to_bytes(16, "big")
 
     def delete_partitions(self, topic_id: bytes) -> None:
-        """Delete the partitions of a topic."""
         kept = self.state.partitions
         self.state.partitions = {key: kept[key] for key in kept if key[0] != topic_id}
 
