@@ -741,7 +741,7 @@ def test_tasks_are_assigned(
 
 
 def test_tasks_go_to_members_that_know_more_of_their_state() -> None:
-    """Members report how far their copies of the changelogs on disk have read."""
+    """Members report how far they have read each changelog into their state on disk."""
     runners = [
         Runner("a", "p", NO_TASKS, {("s", 0): 5}),
         Runner("b", "q", NO_TASKS, {("s", 0): 7, ("s", 1): 1}),
