@@ -41,13 +41,13 @@ _landlord = cache(Landlord)
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Sends pytest-xdist's workers the address of the server that they share."""
+    """Sends the address of the shared server to pytest-xdist's workers."""
     node.workerinput["moto"] = _landlord().address
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Cap the examples of property tests if MOST_EXAMPLES is set, and order the files."""
+    """Cap the examples of property tests if MOST_EXAMPLES is set, and set the order of the files."""
     if most := os.environ.get("MOST_EXAMPLES"):
         _cap_examples(items, int(most))
     _put_long_files_first(items)
@@ -58,7 +58,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _cap_examples(items: list[pytest.Item], most: int) -> None:
-    """Cap the examples, because other Python versions only need to show that the code runs there."""
+    """Cap the examples: tests on other Python versions only need to show that the code runs."""
     for item in items:
         test: Any = getattr(item, "obj", None)
         if not is_hypothesis_test(test):
@@ -72,7 +72,7 @@ def _cap_examples(items: list[pytest.Item], most: int) -> None:
 
 
 def _put_long_files_first(items: list[pytest.Item]) -> None:
-    """Put files with long time limits first, since a long file that starts last keeps only one worker busy."""
+    """Put files with long time limits first, since a long file that starts last would keep a single worker busy."""
     longest: dict[Path, float] = {}
     for item in items:
         longest[item.path] = max(_seconds(item), longest.get(item.path, 0.0))
@@ -85,9 +85,10 @@ def _seconds(item: pytest.Item) -> float:
 
 
 def _spread_long_files(items: list[pytest.Item], workers: int) -> None:
-    """Distribute the long files over the workers' beginnings.
+    """Distribute the long files over the starts of the workers' queues.
 
-    Each worker begins with an equal share, and then takes tests from the others' ends, so no long file starts last.
+    Each worker starts with an equal share, then takes tests from the ends of the others' queues, so no long file starts
+    last.
     """
     lanes: list[list[pytest.Item]] = [[] for _ in range(workers)]
     long: dict[Path, list[pytest.Item]] = {}
@@ -106,9 +107,7 @@ def _spread_long_files(items: list[pytest.Item], workers: int) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Exclude modules and tests, which live to the end, from garbage collection. Each full collection took half a
-    second.
-    """
+    """Exclude modules and tests, which are never freed, from garbage collection. Each full collection took 0.5 s."""
     gc.disable()
     try:
         return (yield)

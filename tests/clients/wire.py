@@ -1,7 +1,7 @@
 """A small Kafka client on raw sockets that takes and returns plain dicts, and can log the frames.
 
-It sends requests that a correct client never sends (a bad CRC, an old epoch, an unknown version) and returns whole
-answers. Fields have Kafka's names in snake case, an id is a UUID, and `records` are plain bytes.
+It can send requests that a correct client never sends (a bad CRC, an old epoch, an unknown version) and returns
+complete responses. Fields have Kafka's names in snake case, an id is a UUID, and `records` are plain bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ClosedError(Exception):
 
 
 def _to_wire(struct: Struct, version: int, fields: Fields) -> Any:
-    """Convert nested plain values to a message. Raises TypeError for a field that the version lacks."""
+    """Convert nested plain values to a message. Raises TypeError for a field that this version lacks."""
     by_name = dict(zip(struct.make._fields, struct.fields, strict=True))
     values = {_RENAMED.get(name, name): value for name, value in fields.items()}
     return make(
@@ -58,7 +58,7 @@ def _one_to_wire(field: Field, version: int, value: Any) -> Any:
 
 
 def _plain(struct: Struct, version: int, value: Any) -> Fields:
-    """Convert the fields that the version has back to plain values."""
+    """Convert the fields that exist in this version back to plain values."""
     return {
         name.strip("_"): _plain_value(field, version, getattr(value, name))
         for name, field in zip(struct.make._fields, struct.fields, strict=True)
@@ -102,7 +102,7 @@ def decode_response(api: str, version: int, frame: bytes) -> Fields:
 class Connection:
     """A TCP connection to a broker. `log`, if given, collects (api, version, request frame, response frame).
 
-    If `bootstrap` has several addresses, each new connection uses the next one, so that every agent gets its share.
+    If `bootstrap` lists several addresses, each new connection uses the next one, which spreads them over the agents.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Connection:
         return b"".join(parts)
 
     def receive_frame(self) -> bytes:
-        """Return the next response frame without its length. Raises ClosedError if the peer closes the connection."""
+        """Return the next response frame without its length prefix. Raises ClosedError if the peer disconnects."""
         (size,) = struct.unpack(">i", self._exactly(4))
         return self._exactly(size)
 

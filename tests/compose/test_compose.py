@@ -1,4 +1,4 @@
-"""Tests compose.yaml as CI runs it, and the image on a base without a C compiler."""
+"""Tests compose.yaml as CI runs it, and builds the image on a base without a C compiler."""
 
 import json
 import os
@@ -45,7 +45,7 @@ print(sorted(f"{broker.host}:{broker.port}" for broker in brokers.values()))
 
 
 def output_of(command: list[str], *, seconds: float = SECONDS, check: bool = True) -> str:
-    """Return a command's output, both streams. Fails the test with it if the exit code is not 0."""
+    """Return a command's stdout and stderr. Fails the test with that output if the exit code is not 0."""
     done = subprocess.run(
         command,
         cwd=ROOT,
@@ -60,7 +60,7 @@ def output_of(command: list[str], *, seconds: float = SECONDS, check: bool = Tru
 
 
 class Compose:
-    """docker-compose (v1) or docker compose (v2) with its own project."""
+    """docker-compose (v1) or docker compose (v2), with a project of its own."""
 
     def __init__(self) -> None:
         found = shutil.which("docker-compose")
@@ -82,7 +82,7 @@ class Compose:
         )
 
     def status(self, control_plane: str) -> dict[str, Any]:
-        """Return a control plane's status of all of them."""
+        """Return the status of all control planes, as reported by this one."""
         command = ("lacuna", "controlplane", "status", "--json")
         said = self.run("exec", "-T", control_plane, *command)
         found: dict[str, Any] = json.loads(last_line(said))
@@ -96,7 +96,7 @@ class Compose:
 
 @pytest.fixture(scope="module")
 def compose() -> Iterator[Compose]:
-    """Builds the image. Stops all containers afterwards."""
+    """Builds the image, and stops all containers afterwards."""
     if shutil.which("docker") is None:
         pytest.skip("no docker here")
     if not {"BASE_IMAGE", "RUNTIME_IMAGE", "POSTGRES_IMAGE"} <= set(os.environ):
@@ -115,7 +115,7 @@ def last_line(printed: str) -> str:
 
 
 def default_base(page: str) -> str:
-    """Return the Python version of a Dockerfile's default images, for the build and for running."""
+    """Return the Python version of a Dockerfile's default build and runtime images."""
     found = re.findall(r"_IMAGE(?:=|:-)python:(\d+\.\d+)", (ROOT / page).read_text())
     assert len(found) == 2
     [version] = set(found)
@@ -131,20 +131,20 @@ def inspected(image: str) -> dict[str, Any]:
 
 
 def test_the_image_has_the_python_of_its_default_base(compose: Compose) -> None:
-    """The tested image equals one that a user builds without BASE_IMAGE."""
+    """The tested image matches one that a user builds without BASE_IMAGE."""
     printed = compose.python("import sys; print('%d.%d' % sys.version_info[:2])")
     assert default_base("Dockerfile") == default_base("compose.yaml")
     assert last_line(printed) == default_base("Dockerfile")
 
 
 def test_it_runs_without_rights(compose: Compose) -> None:
-    """It runs as an unprivileged user and can write nowhere, as an orchestrator may require."""
+    """It runs as an unprivileged user and has no writable paths, as an orchestrator may require."""
     printed = compose.python("import os; print(os.getuid(), os.access('.', os.W_OK))")
     assert last_line(printed) == "65532 False"
 
 
 def test_it_is_small_and_says_what_it_is(compose: Compose) -> None:
-    """The default base has 125 MB, and the whole image must stay below 220 MB."""
+    """The default base is 125 MB, and the whole image must stay below 220 MB."""
     image = inspected("lacuna:local")
     added = image["Size"] - inspected(os.environ["RUNTIME_IMAGE"])["Size"]
     assert added < 95e6, f"{added / 1e6:.0f} MB"
@@ -154,7 +154,7 @@ def test_it_is_small_and_says_what_it_is(compose: Compose) -> None:
 
 
 def test_the_engine_learns_whether_it_is_healthy(compose: Compose) -> None:
-    """The image has its own health check. compose.yaml overrides it for services that others wait for."""
+    """The image has its own health check. compose.yaml overrides it for services that others depend on."""
     name = f"lacuna-health-{uuid.uuid4().hex[:8]}"
     check = inspected("lacuna:local")["Config"]["Healthcheck"]["Test"][1:]
     docker = ["docker", "run", "--rm", "--detach", "--name", name, "lacuna:local", "up"]
@@ -169,7 +169,7 @@ def test_the_engine_learns_whether_it_is_healthy(compose: Compose) -> None:
 
 
 def test_the_kernel_is_compiled(compose: Compose) -> None:
-    """The base has a C compiler. An image with the interpreted kernel would be slow without any notice."""
+    """The base has a C compiler. With the interpreted kernel, an image would silently be slow."""
     printed = compose.python("import lacuna.logstore.records.kernel as k; print(k.__file__)")
     assert last_line(printed).endswith(".so")
 
@@ -215,7 +215,7 @@ print([name for name in ("cc", "gcc", "c++", "g++", "clang") if shutil.which(nam
 
 @pytest.fixture(scope="module")
 def image() -> Iterator[str]:
-    """The project's image on that base."""
+    """The project's image on a base without a C compiler."""
     if shutil.which("docker") is None:
         pytest.skip("no docker here")
     if "NO_COMPILER_IMAGE" not in os.environ:
@@ -275,7 +275,7 @@ RECIPES = {
 
 @pytest.mark.parametrize("language", RECIPES)
 def test_the_recipes_for_testcontainers(compose: Compose, tmp_path: Path, language: str) -> None:
-    """A client works while the program of docs/testing.md runs. The helper container of testcontainers is left out."""
+    """A client can connect while the program from docs/testing.md runs. Testcontainers' helper is disabled."""
     name, (printed, waits), install, run = RECIPES[language]
     page = (ROOT / "docs" / "testing.md").read_text()
     (example,) = re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)

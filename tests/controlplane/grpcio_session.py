@@ -1,4 +1,4 @@
-"""Opens a session with a control plane through grpcio, an independent implementation of gRPC."""
+"""Opens a session with a control plane through grpcio, an independent gRPC implementation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
 
 
 def open_session(channel: grpc.aio.Channel) -> Any:
-    """Open the stream of a session, to write requests to it and read responses from it."""
+    """Open a session's stream, for writing requests and reading responses."""
     method: Any = channel.stream_stream(
         "/controlplane.v1.ControlPlane/Session",
         request_serializer=SessionRequest.SerializeToString,

@@ -19,7 +19,7 @@ def clock() -> ManualClock:
 
 
 def test_a_jump_forwards_is_followed_at_twice_the_pace(clock: ManualClock) -> None:
-    """So a deadline a minute away still has at least half a minute left."""
+    """A deadline a minute away is still at least half a minute away."""
     time = SteadyTime(clock, 0)
     clock.set(20 * MINUTE_MS)
     assert time.now_ms() == NOW_MS
@@ -30,7 +30,7 @@ def test_a_jump_forwards_is_followed_at_twice_the_pace(clock: ManualClock) -> No
 
 
 def test_a_jump_backwards_is_followed_at_half_the_pace(clock: ManualClock) -> None:
-    """So a deadline a minute away comes within two minutes, without waiting for the clock."""
+    """A deadline a minute away arrives within two minutes, without waiting for the clock."""
     time = SteadyTime(clock, 0)
     clock.set(-20 * MINUTE_MS)
     assert time.now_ms() == NOW_MS
@@ -55,7 +55,7 @@ DAY_MS = 24 * 60 * MINUTE_MS
 def test_what_a_single_clock_says_moves_the_time_at_twice_the_pace_at_most(
     clock: ManualClock,
 ) -> None:
-    """The journal keeps the time: a jump of 30 days would delete all records of the next 30 days."""
+    """The journal stores the time: a jump of 30 days would delete all records of the next 30 days."""
     time = SteadyTime(clock, 0)
     clock.set(30 * DAY_MS)
     clock.advance(10 * MINUTE_MS)
@@ -107,7 +107,7 @@ def test_after_an_outage_the_other_clocks_are_believed_at_once(clock: ManualCloc
 def test_a_leap_needs_most_agents_and_the_store(
     clock: ManualClock, agents: list[int], store: int | None, is_believed: bool
 ) -> None:
-    """Each clock is ahead of the journal by this many days, and the machine's clock by 30."""
+    """Each clock is this many days ahead of the journal, and the machine's clock is 30 days ahead."""
     journal_ms = clock.now_ms()
     clock.set(30 * DAY_MS)
     time = SteadyTime(clock, journal_ms)
@@ -122,7 +122,7 @@ def test_a_leap_needs_most_agents_and_the_store(
 def test_a_time_that_is_far_ahead_of_all_clocks_is_in_doubt(
     clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A leader with a right clock replaced one with a wrong clock."""
+    """A leader with a correct clock has replaced one whose clock was wrong."""
     time = SteadyTime(clock, clock.now_ms() + 30 * DAY_MS)
     time.now_ms()
     assert time.is_doubtful
@@ -150,7 +150,7 @@ def test_a_witness_that_has_been_silent_for_a_minute_does_not_count(clock: Manua
 
 
 def test_while_nobody_decided_the_time_stood_still(caplog: pytest.LogCaptureFixture) -> None:
-    """So a transaction that had half its time left keeps part of it when a control plane returns."""
+    """A transaction that had half its time left thus keeps some of it when a control plane returns."""
     clock = ManualClock(100 * MINUTE_MS)
     time = SteadyTime(clock, 99 * MINUTE_MS)
     assert time.now_ms() == 99 * MINUTE_MS
@@ -160,7 +160,7 @@ def test_while_nobody_decided_the_time_stood_still(caplog: pytest.LogCaptureFixt
 
 
 def test_nobody_is_given_back_more_than_two_minutes() -> None:
-    """The last record may be old because there was nothing to decide."""
+    """The last record may be old simply because there was nothing to decide."""
     clock = ManualClock(100 * MINUTE_MS)
     assert SteadyTime(clock, 60 * MINUTE_MS).now_ms() == 98 * MINUTE_MS
 
@@ -186,7 +186,7 @@ def test_a_jump_is_told_once(clock: ManualClock, caplog: pytest.LogCaptureFixtur
 
 @given(st.lists(st.tuples(st.integers(-(10**7), 10**7), st.integers(0, 10**6))))
 def test_the_pace_is_kept_whatever_the_clock_does(moves: list[tuple[int, int]]) -> None:
-    """The pace stays between half and double."""
+    """The pace stays between half and double that of the clock."""
     clock = ManualClock()
     time = SteadyTime(clock, 0)
     before = time.now_ms()

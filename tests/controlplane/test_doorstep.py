@@ -1,4 +1,4 @@
-"""Tests a server that the first connection starts."""
+"""Tests a server that is started by its first connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests long random histories: at every prefix the journal, the snapshot and the live state agree."""
+"""Tests long random histories: after every prefix, the journal, the snapshot and the live state agree."""
 
 import random
 from typing import Any
@@ -39,7 +39,7 @@ NAMES = ["x", "y", "z"]
 
 
 class History:
-    """Draws commands from the state that are valid more often than not."""
+    """Draws commands that suit the state and are more often valid than not."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -289,14 +289,14 @@ class History:
 
 
 class Twin:
-    """A second state that receives the same commands, and must answer the same."""
+    """A second state that receives the same commands and must give the same answers."""
 
     def __init__(self, state: machine.State) -> None:
         self.state = state
         self.ids = 0
 
     def take(self, command: Command | None, now_ms: int, first_id: int) -> list[bytes]:
-        """Return the records and the reply as bytes. Without a command, tick."""
+        """Return the records and the reply as bytes. Without a command, run a tick."""
         self.ids = first_id
         context = Context(now_ms=now_ms, new_id=self._new_id)
         if command is None:
@@ -356,9 +356,9 @@ def test_at_every_prefix_journal_snapshot_and_state_are_one(seed: int) -> None:
 
 
 def _with_groups_of(told: list[bytes], again: list[bytes], state: machine.State) -> list[bytes]:
-    """Return a twin's records of a tick, with those of the first state's groups, which the twin then applies.
+    """Return a twin's records from a tick, adding the first state's group records, which the twin then applies.
 
-    Sessions are volatile, so a twin from a snapshot has no sessions to end.
+    Sessions are volatile, so a twin restored from a snapshot has no sessions to end.
     """
     of_groups = [data for data in told if JournalRecord.FromString(data).HasField("group")]
     missing = [data for data in of_groups if data not in again]
@@ -368,7 +368,7 @@ def _with_groups_of(told: list[bytes], again: list[bytes], state: machine.State)
 
 
 def _check_invariants(state: machine.State) -> None:
-    """Check what must hold for any reachable state."""
+    """Check what must hold in any reachable state."""
     referred: dict[tuple[int, int], int] = {}
     for partition in state.partitions.values():
         extents = partition.extents

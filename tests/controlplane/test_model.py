@@ -1,4 +1,4 @@
-"""Compares the state machine with a naive model of the log with one list entry per record (S1, S3, S4, S5, S14)."""
+"""Compares the state machine with a naive model of the log that has one list entry per record (S1, S3, S4, S5, S14)."""
 
 from dataclasses import dataclass, field
 
@@ -32,7 +32,7 @@ class Transaction:
 
 @dataclass
 class Producer:
-    """The model's state of a transactional id."""
+    """The model's state for a transactional id."""
 
     producer_id: int
     producer_epoch: int = 0
@@ -56,7 +56,7 @@ class Producer:
 
 
 class LogModel(RuleBasedStateMachine):
-    """Rules act on both and compare each answer. The invariant compares what readers see."""
+    """Rules act on both and compare every answer. The invariant compares what readers see."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -218,7 +218,7 @@ class LogModel(RuleBasedStateMachine):
 
     @rule(rewrites_all=st.booleans(), most=st.sampled_from([0, 0, 2]))
     def plan_compaction(self, rewrites_all: bool, most: int) -> None:
-        """Plan a compaction. A job takes some time before it swaps, and anything may happen during that time."""
+        """Plan a compaction. A job takes some time before it swaps, and anything may happen in between."""
         wanted = {"rewrites_all": rewrites_all, "max_extents": most}
         found = compacting.plan(self.cluster, *PARTITIONS, **wanted)
         # An extent over a hole would say that its offsets are there: each by itself.

@@ -1,4 +1,4 @@
-"""Tests how long a control plane tolerates errors of its journal."""
+"""Tests how long a control plane tolerates errors from its journal."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.doubles.clock import ManualClock
 
 
 class Asked:
-    """A node whose journal ends a turn with an error."""
+    """A node whose turn is ended by a journal error."""
 
     def __init__(self, *, is_checked: bool = True) -> None:
         self.clock = ManualClock()
@@ -33,7 +33,7 @@ async def test_a_refusal_is_lasting_after_minutes() -> None:
 
 
 async def test_a_refusal_at_the_start_is_lasting() -> None:
-    """At a start, an operator is present to correct a typo."""
+    """During a start, an operator is there to correct a typo."""
     with pytest.raises(JournalRefused):
         await Asked(is_checked=False).meets(JournalRefused("403"))
 

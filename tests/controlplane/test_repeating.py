@@ -1,7 +1,7 @@
 """Tests that every verb survives a takeover between its commit and its reply (adr/0026).
 
-Each command is decided, the state is replayed from the journal alone, as a new leader has it, and the command is
-decided again.
+Each command is decided, the state is replayed from the journal alone, as for a new leader, and the command is decided
+again.
 """
 
 from collections.abc import Callable
@@ -120,7 +120,7 @@ class Scene(Cluster):
         }
 
     def left_queue(self) -> str:
-        """Return a share group whose member has acquired records and left."""
+        """Return a share group with a member that has acquired records and left."""
         self.do("share_records", self.to_acquire())
         self.do("share_group_heartbeat", self.sharing(-1))
         return "queue"
@@ -177,7 +177,7 @@ class Scene(Cluster):
         )
 
     def taken_over(self) -> None:
-        """Return the state of a new leader: the journal's, without volatile parts."""
+        """Make the state that of a new leader: the journal's, without volatile parts."""
         self.state = machine.State()
         for data in self.journal:
             machine.replay(self.state, JournalRecord.FromString(data))
@@ -189,7 +189,7 @@ def _slices(scene: Scene) -> list[CommittedOffset]:
 
 
 def _generation(scene: Scene) -> SyncGroup:
-    """Return the command of a group's leader after the first rebalance."""
+    """Return the command that a group's leader sends after the first rebalance."""
     joined = scene.do("join_group", scene.joined(client_id="c"))
     assignment = [MemberAssignment(member_id=joined.member_id, assignment=b"all")]
     return SyncGroup(
@@ -201,7 +201,7 @@ def _generation(scene: Scene) -> SyncGroup:
 
 
 def _stable(scene: Scene) -> str:
-    """Return the member of a stable group."""
+    """Return a member of a stable group."""
     synced = _generation(scene)
     assert scene.do("sync_group", synced).assignment == b"all"
     return synced.member_id
@@ -359,10 +359,10 @@ def test_there_is_a_command_of_every_verb() -> None:
 
 
 def _effect(scene: Scene, verb: str) -> object:
-    """Return what a command of this verb changed.
+    """Return what a command with this verb changed.
 
-    Each commit of offsets has an internal number and takes an offset of __consumer_offsets, as in Kafka. InitProducerId
-    takes an offset of __transaction_state.
+    Each offset commit has an internal number and takes an offset in __consumer_offsets, as in Kafka. InitProducerId
+    takes an offset in __transaction_state.
     """
     if verb == "init_producer_id":
         scene.state.transactional_ids["t"].log_offset = 0
@@ -430,7 +430,7 @@ def _to_join_under_an_instance_id(scene: Scene) -> ConsumerGroupHeartbeat:
 def test_a_member_whose_heartbeat_is_repeated_is_told_all(
     make: Callable[[Scene], ConsumerGroupHeartbeat],
 ) -> None:
-    """The first answer may be lost, and the client does not know of a second one."""
+    """The first answer may be lost, and the client cannot know that there is a second one."""
     scene = Scene()
     message = make(scene)
     first = scene.do("consumer_group_heartbeat", message)

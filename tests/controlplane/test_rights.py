@@ -156,7 +156,7 @@ CASES: Final[Sequence[tuple[str, Any, Sequence[Grant]]]] = [
 
 
 class Bench:
-    """The rights of a job in a cluster with two topics and the leases of an agent and of a job."""
+    """A job's rights in a cluster with two topics and with leases for an agent and a job."""
 
     def __init__(self, grants: Sequence[Grant] = (), super_user: str = "admin") -> None:
         self.state = State()
@@ -180,7 +180,7 @@ class Bench:
         return changes
 
     def topics(self, **delta: object) -> tuple[list[str], list[bytes]]:
-        """Return the names of the topics that a delta shows, and the ids of those that it takes away."""
+        """Return the names of the topics that a delta shows, and the ids of those that it removes."""
         shown = self.rights.shown(ClusterDelta(**delta))  # type: ignore[arg-type]
         assert not shown.HasField("security")
         return [each.name for each in shown.topics], list(shown.deleted_topic_ids)

@@ -1,4 +1,4 @@
-"""Helpers for the tests of the chart: values, Helm, and rendered manifests."""
+"""Helpers for testing the chart: values, Helm, and rendered manifests."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def of(manifests: list[Manifest], kind: str) -> list[Manifest]:
 
 
 def pods(manifests: list[Manifest]) -> Iterator[tuple[Manifest, Manifest]]:
-    """Return the metadata and the spec of each pod."""
+    """Yield the metadata and the spec of each pod."""
     for found in manifests:
         if found["kind"] == "Pod":
             yield found["metadata"], found["spec"]
@@ -69,7 +69,7 @@ def pods(manifests: list[Manifest]) -> Iterator[tuple[Manifest, Manifest]]:
 
 
 def environment_of(spec: Manifest) -> dict[str, str]:
-    """Return the variables of a pod's container, with "" for values from elsewhere."""
+    """Return the variables of a pod's container, with "" for values that come from elsewhere."""
     (container,) = spec["containers"]
     return {each["name"]: each.get("value", "") for each in container.get("env", [])}
 

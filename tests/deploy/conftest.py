@@ -1,4 +1,4 @@
-"""An S3 server for the chart's pods, which a test runs as processes."""
+"""An S3 server for the chart's pods, which tests run as processes."""
 
 from tests.journal_servers import bucket_url, moto_endpoint
 

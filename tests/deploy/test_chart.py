@@ -1,6 +1,4 @@
-"""Tests that Helm and Kubernetes' schemas accept the chart in deploy/helm, and that its parts fit together and match
-our commands.
-"""
+"""Tests that Helm and Kubernetes accept the chart, and that its parts match each other and our commands."""
 
 from __future__ import annotations
 
@@ -151,7 +149,7 @@ def test_settings_that_are_refused_are_ours_and_the_values_instead_are_the_chart
 
 
 def test_the_parts_fit_together(manifests: list[Manifest]) -> None:
-    """Selectors match pods, ports have names that containers define, and all referenced names exist."""
+    """Selectors match pods, containers define the named ports, and all referenced names exist."""
     found_pods = [(metadata["labels"], spec) for metadata, spec in pods(manifests)]
     for service in of(manifests, "Service"):
         (spec,) = [
@@ -193,7 +191,7 @@ def test_pods_have_no_rights(manifests: list[Manifest]) -> None:
 def test_our_commands_read_what_the_pods_are_given(
     manifests: list[Manifest], tmp_path: Path
 ) -> None:
-    """Each command reads all its variables and options, and the settings are a valid config file."""
+    """Each command reads all of its variables and options, and the settings form a valid config file."""
     for found in of(manifests, "ConfigMap"):
         (tmp_path / "lacuna.toml").write_text(found["data"].get("lacuna.toml", ""))
     for metadata, spec in pods(manifests):

@@ -1,6 +1,7 @@
 """Tests the chart with security enabled: the pods' inputs, and a cluster of processes with the same inputs.
 
-Files stand for Secrets, localhost for the names of pods, and free ports for theirs. Everything else is as rendered.
+Files stand in for Secrets, localhost for the names of pods, and free ports for theirs. Everything else is used as
+rendered.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ Kept = Mapping[str, Mapping[str, str]]
 
 
 def by_component(manifests: list[Manifest]) -> dict[str, Manifest]:
-    """The specs of the pods."""
+    """Return the specs of the pods by component."""
     return {
         metadata["labels"]["app.kubernetes.io/component"]: spec
         for metadata, spec in pods(manifests)
@@ -59,7 +60,7 @@ def by_component(manifests: list[Manifest]) -> dict[str, Manifest]:
 
 @pytest.mark.parametrize("values", [SECURE, CERTIFIED, MOST], ids=["secure", "certified", "most"])
 def test_secrets_are_files_that_change_with_them(tmp_path: Path, values: dict[str, Any]) -> None:
-    """Kubernetes does not update files in a subPath. Only the process can read the files."""
+    """Kubernetes does not update files in a subPath. Only the process can read these files."""
     for spec in by_component(rendered(tmp_path, values)).values():
         assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
         volumes = {volume["name"]: volume for volume in spec["volumes"]}
@@ -92,7 +93,7 @@ def test_a_pod_has_the_secrets_that_it_needs(tmp_path: Path) -> None:
 
 
 def test_control_planes_without_principals_are_asked_for_no_acls(tmp_path: Path) -> None:
-    """With ACLs they would not start, since they could not distinguish jobs from agents."""
+    """With ACLs, they would not start, since they could not distinguish jobs from agents."""
     specs = by_component(rendered(tmp_path, CERTIFIED))
     assert "LACUNA_AUTHORIZER_CLASS_NAME" in environment_of(specs["agent"])
     assert "LACUNA_AUTHORIZER_CLASS_NAME" not in environment_of(specs["controlplane"])
@@ -141,7 +142,7 @@ def test_the_notes_say_what_a_certificate_must_name(tmp_path: Path) -> None:
 
 
 def shakes_hands(own: Certificate, authority: Path, name: str) -> bool:
-    """Return whether a client that requests this name accepts the certificate."""
+    """Return whether a client that expects this name accepts the certificate."""
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
     server.load_cert_chain(own.certificate, own.key)
     client.load_verify_locations(str(authority))
@@ -172,7 +173,7 @@ def test_the_notes_say_what_is_open(tmp_path: Path, values: dict[str, Any]) -> N
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The inputs of a pod's process, and the address of its health endpoint."""
+    """The inputs to a pod's process, and the address of its health endpoint."""
 
     arguments: list[str]
     environment: dict[str, str]
@@ -206,7 +207,7 @@ class Given:
             process.communicate()
 
     def answers(self, probe: Manifest) -> int:
-        """Return the status of a probe's response."""
+        """Return the status code of the response to a probe."""
         try:
             url = f"http://{self.health}{probe['httpGet']['path']}"
             with urllib.request.urlopen(url, timeout=60) as answer:
@@ -216,7 +217,7 @@ class Given:
 
 
 def brought_here(spec: Manifest, folder: Path, kept: Kept, elsewhere: Mapping[str, str]) -> Given:
-    """Return a pod's inputs, with its files in a folder and local addresses instead of the pods'."""
+    """Return a pod's inputs, with its files in a folder and local addresses instead of pod addresses."""
     health = f"127.0.0.1:{lasting_ports(1)[0]}"
     moved = {**elsewhere, "0.0.0.0:9644": health, "0.0.0.0": "127.0.0.1"}
     (container,) = spec["containers"]
@@ -242,7 +243,7 @@ def brought_here(spec: Manifest, folder: Path, kept: Kept, elsewhere: Mapping[st
 
 @pytest.mark.parametrize("values", [SECURE, CERTIFIED], ids=["secure", "certified"])
 def test_a_secure_cluster_works(tmp_path: Path, values: dict[str, Any], bucket_url: str) -> None:
-    """The demo of `helm test` passes, probes are answered, and strangers are rejected."""
+    """The demo in `helm test` passes, probes are answered, and strangers are rejected."""
     port, control_port = lasting_ports(2)
     control = f"127.0.0.1:{control_port}"
     manifests = rendered(

@@ -33,7 +33,7 @@ def analyze(*arguments: str) -> tuple[int, str]:
 
 
 def written(folder: Path, unit: str, *, old: str = "", new: str = "") -> str:
-    """Write a copy of a unit with an existing command and `old` replaced. Return its path."""
+    """Write a copy of a unit with a command that exists here, and with `old` replaced. Return its path."""
     text = (FOLDER / unit).read_text().replace("/opt/lacuna/bin/lacuna", "/bin/true")
     assert old in text
     path = folder / unit

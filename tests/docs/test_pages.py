@@ -26,9 +26,7 @@ def test_the_state_diagrams_are_drawn_from_the_tables() -> None:
 
 @pytest.mark.slow
 def test_the_rooms_and_the_verbs_are_drawn_from_the_code() -> None:
-    """docs/architecture.md: run `python docs/draw_architecture.py` after a room imports another one, or after a verb
-    changes.
-    """
+    """docs/architecture.md: run `python docs/draw_architecture.py` after changing a room's imports or a verb."""
     made = runpy.run_path(str(ROOT / "docs" / "draw_architecture.py"))
     assert (ROOT / "docs" / "architecture.md").read_text() == made["page"]()
 
@@ -51,7 +49,7 @@ def test_the_pages_of_commands_are_written_from_them() -> None:
 
 
 def test_links_of_the_pages_lead_somewhere() -> None:
-    """Every relative link of a page names an existing file. `make docs` checks anchors too."""
+    """Every relative link in a page refers to an existing file. `make docs` also checks anchors."""
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             if not target.startswith("http"):
@@ -59,7 +57,7 @@ def test_links_of_the_pages_lead_somewhere() -> None:
 
 
 def told_to_users() -> Iterator[Path]:
-    """Return everything that may contain a hint: pages, messages and build files."""
+    """Return every file that may contain a hint: pages, messages and build files."""
     yield from (path for path in ROOT.iterdir() if path.is_file())
     for folder in (".ci", "bench", "docs", "examples", "lacuna"):
         yield from (path for path in (ROOT / folder).rglob("*") if path.is_file())
@@ -105,7 +103,7 @@ def test_the_tables_are_written_from_the_code() -> None:
 
 
 async def test_the_table_is_what_an_agent_answers() -> None:
-    """S24: key, name and range of every API."""
+    """S24: the key, name and range of every API."""
     rows = ROW.findall(PAGE.read_text())
     told = {int(key): (int(low), int(high or low)) for key, _, low, high in rows}
     async with cluster() as running:
@@ -118,7 +116,7 @@ async def test_the_table_is_what_an_agent_answers() -> None:
 
 
 def test_all_of_kafka_is_named() -> None:
-    """One of the two tables lists each API of Kafka 4.4."""
+    """Every API in Kafka 4.4 is listed in one of the two tables."""
     before, rest = PAGE.read_text().split("## Not served\n")
     missing, after = rest.split("\n## ", 1)
     served = before + after
@@ -144,7 +142,7 @@ def modules() -> Iterator[Path]:
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
-    """Return the docstrings that contain empty words, by file."""
+    """Return the docstrings in files with empty words, each with its file and name."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for path in modules():
         code = path.read_text()

@@ -1,4 +1,4 @@
-"""Follows pages literally: README.md and then docs/start.md on one cluster, and the walkthrough of docs/security.md."""
+"""Follows pages literally: README.md and then docs/start.md on one cluster, and the walkthrough in docs/security.md."""
 
 import io
 import os
@@ -21,13 +21,13 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: str, kind: str) -> Iterator[str]:
-    """Return the code blocks of one language in a page."""
+    """Return the code blocks in a page that are in one language."""
     text = (ROOT / page).read_text(encoding="utf-8")
     yield from (code for found, code in _BLOCK.findall(text) if found == kind)
 
 
 def run(code: str, cluster: Cluster) -> str:
-    """Run a page's program against the cluster. Return its output."""
+    """Run a program from a page against the cluster. Return its output."""
     assert "127.0.0.1:9092" in code
     printed = io.StringIO()
     with redirect_stdout(printed):
@@ -37,7 +37,7 @@ def run(code: str, cluster: Cluster) -> str:
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """Starts a new cluster without merges, however long the walk takes."""
+    """Starts a new cluster. It does not merge, however long the walkthrough takes."""
     with Cluster(parts=AgentParts(housekeeping=None)) as made:
         yield made
 
@@ -79,7 +79,7 @@ SERVES = {"lacuna controlplane": "control plane:", "lacuna agent": "bootstrap:"}
 
 @contextmanager
 def serving(code: str, ready: str, folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
-    """Run a block in a terminal of its own until the reader goes on."""
+    """Run a code block in the background, as in a separate terminal, until the body ends."""
     command = ["bash", "-euc", f"exec {code}"]
     with subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""A bucket in memory with the faults of a network: requests that fail, lose their answers, or arrive late."""
+"""An in-memory bucket with network faults: requests that fail, lose their answers, or arrive late."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ class _Scripted:
 
 
 class FaultyBucket(MemoryStore):
-    """`fail` scripts a fault for the next request of a kind, and `choose`, if set, draws a fault for each request.
+    """`fail` scripts a fault for the next request of a kind, and `choose`, if set, picks a fault for each request.
 
-    `operation` is create, replace, load (an object or a part of it), or delete.
+    `operation` is create, replace, load (an object or part of one), or delete.
     """
 
     def __init__(self) -> None:

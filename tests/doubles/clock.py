@@ -1,4 +1,4 @@
-"""Clocks that a test controls, and waiting for the event loop alone."""
+"""Clocks that a test controls, and functions that wait for the event loop alone."""
 
 import asyncio
 import threading
@@ -7,7 +7,7 @@ from math import inf
 
 
 class ManualClock:
-    """Stands still until `advance`, which at once wakes every sleeper that is due."""
+    """Stands still until `advance`, which immediately wakes every sleeper that is due."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
@@ -31,7 +31,7 @@ class ManualClock:
         return sorted(wake_ms for wake_ms, _ in self._sleepers)
 
     def set(self, by_ms: int) -> None:
-        """Set the time as an operator may, also backwards. No time passes."""
+        """Set the time as an operator might, possibly backwards. No time passes."""
         self._now_ms += by_ms
 
     def advance(self, duration_ms: int) -> None:
@@ -56,10 +56,10 @@ class ManualClock:
 
 
 class LeaseClock:
-    """Time passes by sleeping, and stops while a lease is renewed, so no slow machine ends a lease.
+    """Advances when threads sleep, but not while a lease is being renewed, so that a slow machine never loses a lease.
 
     Several threads share the clock. A sleep takes `moment` seconds, or longer if a renewal (`renewing.beside_the_loop`)
-    is due earlier. No sleep ends beyond `end_ms`.
+    is due earlier. No sleep ends after `end_ms`.
     """
 
     def __init__(self, moment: float = 0.002) -> None:
@@ -75,7 +75,7 @@ class LeaseClock:
         return 1_700_000_000_000 + int(self._passed_ms)
 
     def passed_ms(self) -> float:
-        """Return the time that was slept."""
+        """Return the total time slept."""
         return self._passed_ms
 
     def advance(self, duration_ms: int) -> None:
@@ -97,7 +97,7 @@ class LeaseClock:
                 del self._due[sleep]
 
     def _ends(self, sleep: object) -> bool:
-        """Return whether a sleep is over. Time passes to its end if every renewing thread sleeps at least as long."""
+        """Return whether a sleep is over. Time advances to its end if all renewing threads sleep at least as long."""
         renewing = {each for each in threading.enumerate() if each.name == "lease"}
         with self._lock:
             due_ms, _ = self._due[sleep]
@@ -108,13 +108,13 @@ class LeaseClock:
 
 
 async def iterations(count: int = 20) -> None:
-    """Let new tasks begin, and run everything that is ready."""
+    """Let new tasks start, and run everything that is ready."""
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 async def until(is_so: Callable[[], object], pause: float = 0) -> None:
-    """Wait until `is_so`, which is asked again after each pause (s)."""
+    """Wait until `is_so` returns a true value. Check it again after each pause (in seconds)."""
     async with asyncio.timeout(60):
         while not is_so():
             await asyncio.sleep(pause)

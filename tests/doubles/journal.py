@@ -1,4 +1,4 @@
-"""A journal in memory, durable as long as the object lives."""
+"""An in-memory journal, durable for as long as the object exists."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -19,7 +19,7 @@ from lacuna.controlplane.journal.journal import (
 
 
 class MemoryJournal:
-    """Appends become durable at the next turn of the event loop, or, while `held`, at `release`."""
+    """Appends become durable in the next iteration of the event loop or, while `is_held`, on `release`."""
 
     def __init__(self, new_cluster_id: str = "memory") -> None:
         self._new_cluster_id = new_cluster_id
@@ -38,7 +38,7 @@ class MemoryJournal:
         self._next: partial[None] | None = None
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
-        """Take the journal. The first opening fixes the cluster id."""
+        """Take over the journal. The first opening sets the cluster id."""
         if self._is_open:
             raise JournalInUse("another control plane is running on this data: stop it first")
         if self._cluster_id is None:
@@ -54,7 +54,7 @@ class MemoryJournal:
     async def read(
         self, after_position: int, _: Seal | None = None, /
     ) -> AsyncIterator[JournalBatch]:
-        """Return the batches behind `after_position`."""
+        """Return the batches after `after_position`."""
         for batch in self._batches:
             if batch.position > after_position:
                 yield batch
@@ -65,20 +65,19 @@ class MemoryJournal:
         return {key: len(data) for key, data in self._hot.items()}
 
     async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
-        """Return those that there are."""
+        """Return the hot segments that exist."""
         if any(key in self.damaged for key in keys):
             raise JournalCorrupt("a hot segment is damaged")
         return {key: self._hot[key] for key in keys if key in self._hot}
 
     async def drop_hot(self, keys: Collection[HotKey]) -> None:
-        """Drop segments at once."""
         for key in keys:
             self._hot.pop(key, None)
 
     def append(
         self, records: Sequence[bytes], fencing_token: int, hot: Sequence[HotSegment] = ()
     ) -> "asyncio.Future[int]":
-        """Append, durable at the next turn of the loop or when `release` is called."""
+        """Append. Becomes durable in the next iteration of the event loop, or when `release` is called."""
         loop = asyncio.get_running_loop()
         appended: asyncio.Future[int] = loop.create_future()
         if fencing_token != self._fencing_token:
@@ -93,7 +92,7 @@ class MemoryJournal:
         return appended
 
     def release(self, error: Exception | None = None) -> None:
-        """Finish the append in progress, with `error` or durably. Without one, the next append is not held."""
+        """Finish the append in progress, durably or with `error`. Without an error, the next append is not held."""
         if self._under_way is None and self.is_held:
             self._next = partial(self._end, error)
         self._end(error)
@@ -113,7 +112,6 @@ class MemoryJournal:
             appended.set_result(self._position)
 
     async def load_snapshot(self) -> Snapshot | None:
-        """Return the stored snapshot."""
         return self._snapshot
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
@@ -122,7 +120,7 @@ class MemoryJournal:
         self._batches = [batch for batch in self._batches if batch.position > snapshot.position]
 
     async def close(self) -> None:
-        """Release the journal. An append that is held is lost, as in a crash."""
+        """Release the journal. An append that is being held is lost, as in a crash."""
         if self._under_way is not None and not self.is_held:
             self.release()
         self._under_way = None

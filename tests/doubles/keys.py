@@ -1,4 +1,4 @@
-"""Cluster keys that a test chooses."""
+"""Cluster keys chosen by a test."""
 
 import base64
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ def made_up(key_id: str) -> bytes:
 
 @dataclass
 class FixedKeys:
-    """A `KeySource`. Assign `keys` to replace the keys."""
+    """A `KeySource`. Assign to `keys` to replace its keys."""
 
     keys: ClusterKeys
 
@@ -27,19 +27,19 @@ class FixedKeys:
 
 
 def some_keys(*key_ids: str, reads_plaintext: bool = False) -> FixedKeys:
-    """Return keys, the first of which is current. Without names, return one key."""
+    """Return keys, the first of which is current. Without ids, return a single key."""
     ids = key_ids or ("k1",)
     return FixedKeys(ClusterKeys(ids[0], reads_plaintext, {each: made_up(each) for each in ids}))
 
 
 def keys_text(*key_ids: str, plaintext: str = "refuse") -> str:
-    """Return the same keys as the text of a file."""
+    """Return the same keys as the content of a file."""
     lines = [f'"{each}" = "{base64.b64encode(made_up(each)).decode()}"' for each in key_ids]
     return "\n".join([f'current = "{key_ids[0]}"', f'plaintext = "{plaintext}"', "[keys]", *lines])
 
 
 def write_keys(path: Path, key_ids: Iterable[str], plaintext: str = "refuse") -> Path:
-    """Write them to a file that only its owner may read."""
+    """Write the keys to a file that only its owner can read."""
     path.touch(0o600)
     path.write_text(keys_text(*key_ids, plaintext=plaintext))
     return path

@@ -1,4 +1,4 @@
-"""The input of the examples that turn orders into invoices, and their expected output."""
+"""The input to the examples that turn orders into invoices, and their expected output."""
 
 import subprocess
 import time
@@ -20,7 +20,7 @@ def create_topics(bootstrap: str) -> None:
 
 
 def order(bootstrap: str, numbers: range) -> None:
-    """Commit an order for each number, with that many cents, and abort one that no example can parse."""
+    """Commit an order for each number, worth that many cents, and abort orders that no example can parse."""
     config = {"bootstrap.servers": bootstrap, "transactional.id": "shop"}
     producer = Producer(config)
     producer.init_transactions(SECONDS)
@@ -45,13 +45,13 @@ class Invoices:
         self.read: list[tuple[int, int]] = []
 
     def await_count(self, count: int, seconds: float, example: subprocess.Popen[bytes]) -> None:
-        """Read until there are `count` invoices, the example has ended or the time is over."""
+        """Read until there are `count` invoices, the example has ended, or time is up."""
         deadline = time.monotonic() + seconds
         while len(self.read) < count and example.poll() is None and time.monotonic() < deadline:
             self._take(0.5)
 
     def take_rest(self) -> None:
-        """Read the invoices that have arrived since."""
+        """Read the invoices that have arrived since then."""
         while self._take(2.0):
             pass
 

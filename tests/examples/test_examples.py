@@ -1,4 +1,4 @@
-"""Tests every example as a user runs it."""
+"""Tests every example the way a user runs it."""
 
 import ast
 import json
@@ -164,7 +164,7 @@ def test_connect_copies_lines_and_leaves_out_what_was_aborted(tmp_path: Path) ->
     ],
 )
 def test_a_notebook(tmp_path: Path, name: str, last: list[str]) -> None:
-    """Runs its cells in order in a separate process, which prints the cells' output."""
+    """Runs its cells in order in a separate process, which prints their output."""
     cells = json.loads((EXAMPLES / "notebook" / f"{name}.ipynb").read_text())["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     assert all(not cell["outputs"] for cell in cells if cell["cell_type"] == "code")
@@ -180,7 +180,7 @@ def test_a_notebook(tmp_path: Path, name: str, last: list[str]) -> None:
 
 
 def statements(cell: str) -> list[str]:
-    """Return a cell's statements, split as an interactive interpreter splits them."""
+    """Return the statements in a cell, split as an interactive interpreter would split them."""
     return [ast.unparse(each) for each in ast.parse(cell).body]
 
 

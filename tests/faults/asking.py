@@ -1,4 +1,4 @@
-"""A client that continuously sends requests to one control plane, whether it leads or not."""
+"""A client that continuously sends requests to one control plane, whether or not it is the leader."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECONDS = 60.0
 class Asking:
     """A session with the control plane at an address, for the duration of the body.
 
-    `asked` and `answered` are the monotonic times of the commands with the ids 1, 2 and so on.
+    `asked` and `answered` are the monotonic times at which the commands with ids 1, 2 and so on were sent and answered.
     """
 
     def __init__(self, address: str) -> None:
@@ -51,7 +51,7 @@ class Asking:
         self._thread.join(SECONDS)
 
     def answered_late(self, since: float) -> list[int]:
-        """Return the commands that were sent after `since` and answered."""
+        """Return the commands that were sent after `since` and have been answered."""
         return [number for number in self.answered if self.asked[number] > since]
 
     async def _run(self) -> None:

@@ -20,9 +20,9 @@ SECONDS = 60.0
 
 
 class Load:
-    """Transactional producers and an idempotent one, and the checks of the logs at the end.
+    """Several transactional producers, an idempotent one, and the final checks of the logs.
 
-    librdkafka's clients always run, and `foreign` names those in other languages. Each transactional client pauses for
+    librdkafka's clients always run, and `foreign` lists those in other languages. Each transactional client pauses for
     `pause` seconds between transactions.
     """
 
@@ -47,12 +47,12 @@ class Load:
         self.await_commits(time.monotonic())
 
     def await_more(self) -> None:
-        """Wait until clients have received as many acknowledgements again as one transaction and more."""
+        """Wait until the clients have received 100 more acknowledgements, which is more than one transaction."""
         count = self.progress.count + 100
         assert self.progress.wait_for(count, SECONDS), "the clients do not go on"
 
     def await_commits(self, since: float) -> None:
-        """Wait until each transactional client has requested a commit after `since` and been answered."""
+        """Wait until each transactional client has requested a commit after `since` and received an answer."""
         deadline = since + SECONDS
         for client in self._transactional:
             while not client.commits or client.commits[-1][0] < since:

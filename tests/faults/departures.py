@@ -3,8 +3,8 @@
     python -m tests.faults.departures --way kill --times 10
     python -m tests.faults.departures --way suspend --times 3    # for 20 s each
 
-Producers of librdkafka, Java and Go write transactions, and a member of a group in each of them reads a topic that is
-fed through the other agent. For each departure, the program prints the longest time without an answered commit for any
+librdkafka, Java and Go producers write transactions, and a group member from each library reads a topic that is fed
+through the other agent. For each departure, the program prints the longest time without an answered commit for any
 producer, and the longest time without a record from some partition for any consumer. It then prints percentiles and
 violations in the clients' histories. The exit code is 1 if there are violations.
 """
@@ -48,7 +48,7 @@ SECONDS: Final = 60.0
 
 
 class Feed(threading.Thread):
-    """Continuously puts records into each partition through the serving agent. Any agent accepts any partition."""
+    """Continuously sends records to each partition through one agent. Any agent accepts any partition."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(daemon=True)
@@ -73,7 +73,6 @@ class Feed(threading.Thread):
             self.number = number
 
     def stop(self) -> None:
-        """Stop the feed."""
         self._is_over.set()
         self.join(SECONDS)
 
@@ -103,7 +102,7 @@ class Stage:
                 follower.await_more(1)
 
     def await_agents(self) -> None:
-        """Wait until both agents lead."""
+        """Wait until both agents are listed as brokers."""
         asked = self.feed.targets[self.feed.number].bootstrap
         deadline = time.monotonic() + SECONDS
         while True:
@@ -113,7 +112,7 @@ class Stage:
             assert time.monotonic() < deadline, "the agent does not come back"
 
     def depart(self, number: int, way: str) -> dict[str, float]:
-        """Make an agent leave and return. Returns the longest pause of each client."""
+        """Make an agent leave and return. Returns each client's longest pause."""
         self.await_agents()
         agent, other = self.cluster.agents[number], self.cluster.agents[1 - number]
         self.feed.through(1 - number, other.address)
@@ -147,7 +146,7 @@ class Stage:
             agent.resume()
 
     def violations(self) -> list[str]:
-        """End the clients. Return the contradictions between their acknowledgements and the records read."""
+        """End the clients. Return contradictions between their acknowledgements and the records that were read."""
         self.feed.stop()
         for follower in self.followers:
             follower.stop()
@@ -155,7 +154,7 @@ class Stage:
 
 
 def longest_gap(follower: Follower, began: float) -> float:
-    """Return the longest time since `began` in which a consumer received nothing from some partition."""
+    """Return the longest time since `began` during which a consumer received nothing from some partition."""
     gaps = []
     for times in follower.times.values():
         near = [began, *(each for each in times if each > began)]
@@ -171,7 +170,7 @@ def deployment(folder: Path) -> Iterator[Deployment]:
 
 
 def measure(cluster: Deployment, way: str, times: int) -> int:
-    """Make agents leave in turn, and print the measurements. Return the exit code."""
+    """Make the agents leave in turn, and print the measurements. Return the exit code."""
     stage = Stage(cluster)
     found: dict[str, list[float]] = {}
     for number in range(times):

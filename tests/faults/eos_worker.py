@@ -2,8 +2,8 @@
 
     python -m tests.faults.eos_worker BOOTSTRAP GROUP SOURCE SINK TRANSACTIONAL_ID [INSTANCE_ID]
 
-It writes a line `committed COUNT` for every transaction, and `trouble …` for each error that it has overcome. SIGTERM
-ends it, and SIGUSR1 makes it write the stacks of its threads.
+It writes a line `committed COUNT` for every transaction, and `trouble …` for each error that it has recovered from.
+SIGTERM ends it, and SIGUSR1 makes it print its threads' stacks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Rebuild(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The arguments of the command line."""
+    """The command-line arguments."""
 
     bootstrap: str
     group: str
@@ -52,7 +52,7 @@ class Job:
 
 
 def say(line: str) -> None:
-    """Write a line to standard output at once, for the process that started this one."""
+    """Write a line to standard output immediately, for the process that started this one."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
@@ -90,7 +90,7 @@ class Worker:
     def start(self) -> None:
         """Fence the previous producer, and join the group.
 
-        Because of the callbacks, a rebalance happens only in `consume`, and so never within a transaction.
+        The callbacks make sure that a rebalance only happens in `consume`, and thus never within a transaction.
         """
         self._insist(lambda: self.producer.init_transactions(SECONDS))
 
@@ -124,7 +124,7 @@ class Worker:
         say(f"committed {len(rows)}")
 
     def _produce(self, row: Message) -> tuple[int, int]:
-        """Produce the effect of a record; returns its partition and the offset after it."""
+        """Produce the output for a record. Return the record's partition and the offset after it."""
         partition, offset, value = row.partition(), row.offset(), row.value()
         assert partition is not None
         assert offset is not None
@@ -134,7 +134,7 @@ class Worker:
         return partition, offset + 1
 
     def _insist(self, call: Callable[[], object]) -> None:
-        """Repeat a call as long as its error is retriable and the worker is not stopped."""
+        """Repeat a call as long as its error is retriable and the worker has not been stopped."""
         while True:
             try:
                 call()

@@ -1,4 +1,4 @@
-"""A librdkafka consumer as a program, following the interface in `foreign.py`."""
+"""A librdkafka consumer as a program, with the interface described in `foreign.py`."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Follow:
 
 
 def main(arguments: list[str]) -> int:
-    """Run it, and return the exit code."""
+    """Run the consumer. Return the exit code."""
     try:
         Follow(*arguments).run()
     except KafkaException as error:

@@ -51,12 +51,12 @@ _KAFKA_CLIENTS: Final = "4.4.0"
 
 
 def missing() -> list[str]:
-    """Return the programs that are missing to build all clients."""
+    """Return the tools that are missing for building all clients."""
     return [program for needs in NEEDS.values() for program in needs if not shutil.which(program)]
 
 
 def command(kind: str, program: str) -> list[str]:
-    """Build a client's programs if they have changed. Return the command line of one of them."""
+    """Build a client's programs if their sources have changed. Return the command line for one of them."""
     if kind == "librdkafka":
         return [sys.executable, "-m", f"tests.faults.{program}"]
     if kind == "java":
@@ -82,7 +82,6 @@ class ForeignProcess:
         self._readers: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Start the process."""
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
             self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT
@@ -98,7 +97,7 @@ class ForeignProcess:
         self._process.stdin.flush()
 
     def stop(self) -> None:
-        """End the process after its current work."""
+        """End the process once its current work is done."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -111,16 +110,15 @@ class ForeignProcess:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._process.pid
 
     @property
     def errors(self) -> str:
-        """Return the last lines that it has written to standard error."""
+        """Return the last lines that the program wrote to standard error."""
         return "\n".join(self._said)
 
     def hear(self, what: str, value: Any) -> None:
-        """Process a printed line. Subclasses must define it."""
+        """Process a line that the program printed. Subclasses must define it."""
         raise NotImplementedError
 
     def _read(self) -> None:
@@ -170,7 +168,7 @@ class ForeignClient(ForeignProcess):
 
 
 class Follower(ForeignProcess):
-    """A consumer. `progress` counts records, and `events` has the changes of its partitions."""
+    """A consumer. `progress` counts records, and `events` contains the changes to its partitions."""
 
     def __init__(
         self, kind: str, bootstrap: str, topic: str, partitions: int, group: str, protocol: str
@@ -197,6 +195,6 @@ class Follower(ForeignProcess):
             self.events.append((what, value))
 
     def await_more(self, count: int) -> None:
-        """Wait for this many further records."""
+        """Wait for this many more records."""
         is_there = self.progress.wait_for(self.progress.count + count, SECONDS)
         assert is_there, f"{self.kind} reads no more:\n{self.errors}"

@@ -29,7 +29,7 @@ def effect(partition: int, offset: int, value: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The acknowledgements and the final records. The module's docstring describes the fields."""
+    """The acknowledgements and the final records. The module docstring describes the fields."""
 
     inputs: Rows
     read: Rows
@@ -38,7 +38,7 @@ class History:
 
 
 def violations(history: History) -> list[str]:
-    """Return every violation in a history as a sentence."""
+    """Return every violation in a history, each as a sentence."""
     found = []
     for partition in sorted(history.inputs.keys() | history.read.keys() | history.outputs.keys()):
         read = history.read.get(partition, ())
@@ -77,7 +77,7 @@ def log_violations(
 def _sequence_violations(
     partition: int, expected: Sequence[bytes], got: Sequence[bytes]
 ) -> list[str]:
-    """Return outputs of one partition that are missing, duplicate, without input, or out of order."""
+    """Return outputs in one partition that are missing, duplicate, without input, or out of order."""
     name = f"output {partition}"
     counts, wanted = Counter(got), Counter(expected)
     found = [f"{name}: {value!r} is missing" for value in wanted if value not in counts]
@@ -92,9 +92,7 @@ def _sequence_violations(
 
 @dataclass(slots=True, kw_only=True)
 class Transaction:
-    """One transaction: its values in order, by partition. `is_committed` is None if its outcome is unknown to the
-    client.
-    """
+    """A transaction: its values in order, by partition. `is_committed` is None if the client does not know."""
 
     values: dict[int, list[bytes]] = field(default_factory=dict)
     is_committed: bool | None = None

@@ -1,4 +1,4 @@
-"""Clients that record every acknowledgement and keep running while servers are killed."""
+"""Clients that record every acknowledgement and keep running while servers are being killed."""
 
 from __future__ import annotations
 
@@ -25,28 +25,27 @@ SECONDS = 60.0
 
 
 class Progress:
-    """Counts acknowledgements, and wakes threads that wait for a count."""
+    """Counts acknowledgements, and wakes threads that are waiting for a count."""
 
     def __init__(self) -> None:
         self.count = 0
         self._changed = threading.Condition()
 
     def add(self, count: int = 1) -> None:
-        """Add to the number of acknowledgements."""
         with self._changed:
             self.count += count
             self._changed.notify_all()
 
     def wait_for(self, count: int, seconds: float) -> bool:
-        """Wait at most `seconds` until `count` is reached. Return whether it was."""
+        """Wait for at most `seconds` until `count` is reached. Return whether it was reached."""
         with self._changed:
             return self._changed.wait_for(lambda: self.count >= count, seconds)
 
 
 class Client(threading.Thread):
-    """A thread that calls `step` until it is stopped. `failure` is the error that ended it earlier, if any.
+    """A thread that calls `step` until it is stopped. `failure` is the error, if any, that ended it before that.
 
-    `errors` has every error that its application received, including those that a retry overcame.
+    `errors` contains every error that its application received, including those overcome by a retry.
     """
 
     def __init__(self, bootstrap: str, topic: str, progress: Progress) -> None:
@@ -82,7 +81,7 @@ class Client(threading.Thread):
         assert not self.is_alive(), f"{type(self).__name__} does not end"
 
     def insist(self, call: Callable[[], object]) -> None:
-        """Call the function `insist`, and note each error."""
+        """Call the function `insist`, and record each error."""
         insist(call, self.note)
 
     def note(self, error: KafkaError) -> None:
@@ -91,9 +90,9 @@ class Client(threading.Thread):
 
 
 class PlainClient(Client):
-    """An idempotent producer. `acknowledged` has the (offset, value) pairs of each partition.
+    """An idempotent producer. `acknowledged` contains the (offset, value) pairs for each partition.
 
-    `config` has librdkafka's names, with _ for dots.
+    The keys of `config` are librdkafka's names, with _ instead of dots.
     """
 
     def __init__(
@@ -141,9 +140,9 @@ class PlainClient(Client):
 
 
 class TransactionalClient(Client):
-    """Writes transactions over all partitions and aborts some. `transactions` records each one's acknowledgements.
+    """Writes transactions to all partitions and aborts some. `transactions` records the acknowledgements for each.
 
-    It waits for `pause` seconds between two of them.
+    It waits for `pause` seconds between transactions.
     """
 
     kind = "librdkafka"
@@ -181,7 +180,7 @@ class TransactionalClient(Client):
             self._recover(error.args[0])
 
     def end(self) -> None:
-        """Fence its own producer, so that no transaction stays open."""
+        """Fence its own producer, so that no transaction remains open."""
         self._producer = self._new()
 
     def _new(self) -> Producer:
@@ -231,7 +230,7 @@ class TransactionalClient(Client):
 
 
 class Tail(Client):
-    """A read_committed member of a group that follows one partition and commits its position periodically."""
+    """A read_committed group member that reads one partition and periodically commits its position."""
 
     def __init__(
         self, bootstrap: str, topic: str, progress: Progress, partition: int, **config: object
@@ -274,9 +273,7 @@ class Tail(Client):
 
 
 def insist(call: Callable[[], object], seen: Callable[[KafkaError], None] = lambda _: None) -> None:
-    """Repeat a call as long as its error is retriable, and pass each error to `seen`. Raises any other
-    KafkaException.
-    """
+    """Repeat a call as long as its error is retriable, and pass each error to `seen`. Raises other KafkaExceptions."""
     while True:
         try:
             call()

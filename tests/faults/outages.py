@@ -1,10 +1,10 @@
-"""Stops all control planes for a while, and checks the connected clients of three libraries.
+"""Stops all control planes for a while, and checks the connected clients from three libraries.
 
     python -m tests.faults.outages --journal postgresql --seconds 60
 
-Producers write transactions, members follow them in groups of both protocols, and readers have read the beginning of a
-backlog. While no control plane answers, the readers read the rest. Prints the observations. The exit code is 1 if there
-is a violation.
+Producers write transactions, members follow them in groups with both protocols, and readers have read the beginning of
+a backlog. While no control plane answers, the readers read the rest. Prints the observations. The exit code is 1 if
+there are violations.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SECONDS: Final = 60.0
 
 
 class Backlog:
-    """Transactions, every third of them aborted, and readers that have read the beginning."""
+    """Transactions, every third of which is aborted, and readers that have read the beginning."""
 
     def __init__(self, bootstrap: str) -> None:
         self.values: dict[int, list[bytes]] = {}
@@ -72,14 +72,14 @@ class Backlog:
                 written += values
 
     def start(self) -> None:
-        """Start the readers, and wait until each has read part of each partition."""
+        """Start the readers, and wait until each has read part of every partition."""
         for reader in self.readers:
             reader.start()
             while not all(reader.rows.values()):
                 reader.await_more(1)
 
     def await_all(self, deadline: float) -> None:
-        """Wait until each reader has read everything, and compare it with the written records."""
+        """Wait until each reader has read everything, and compare what it read with the written records."""
         count = sum(map(len, self.values.values()))
         for reader in self.readers:
             left = deadline - time.monotonic()
@@ -93,7 +93,7 @@ class Backlog:
 
 
 def connections(pid: int, ports: set[int]) -> set[int]:
-    """Return the local ports of a process's connections to these ports of this machine."""
+    """Return the local ports of a process's connections to these ports on this machine."""
     inodes = set()
     for number in os.listdir(f"/proc/{pid}/fd"):
         try:
@@ -112,7 +112,7 @@ def connections(pid: int, ports: set[int]) -> set[int]:
 
 @contextmanager
 def away(cluster: Deployment) -> Iterator[None]:
-    """Kill all control planes, and restart them."""
+    """Kill all control planes, and restart them after the body."""
     for control in cluster.controls:
         control.kill()
     yield
@@ -121,7 +121,7 @@ def away(cluster: Deployment) -> Iterator[None]:
 
 
 class Outage:
-    """An outage of `seconds`, with its clients. `wrong` is the list of violations."""
+    """An outage that lasts `seconds`, with its clients. `wrong` is the list of violations."""
 
     def __init__(self, cluster: Deployment, seconds: float) -> None:
         self._cluster = cluster
@@ -136,7 +136,7 @@ class Outage:
         self.wrong: list[str] = []
 
     def watch(self) -> None:
-        """Run the outage. Raises AssertionError if a client does not continue."""
+        """Run the outage. Raises AssertionError if a client does not recover."""
         self._backlog.start()
         load = Load(self._cluster, list(NEEDS), PAUSE_SECONDS)
         for member in self._members:
@@ -164,7 +164,7 @@ class Outage:
     def _connections_watched(self) -> Iterator[None]:
         """Check that connections stay open.
 
-        franz-go closes connections that it does not use for 20 s, and librdkafka closes the one to a group's
+        franz-go closes connections that it has not used for 20 s, and librdkafka closes the one to a group's
         coordinator after an error.
         """
         ports = {int(agent.address.rpartition(":")[2]) for agent in self._cluster.agents}
@@ -191,7 +191,7 @@ class Outage:
 
 
 def main() -> int:
-    """Watch, print, and return the exit code."""
+    """Run the outage and print the observations. Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.outages")
     parser.add_argument("--journal", choices=["postgresql", "bucket"], default="postgresql")
     parser.add_argument("--seconds", type=float, default=60.0)

@@ -18,7 +18,7 @@ async def rig() -> AsyncIterator[Rig]:
 
 @pytest.fixture(params=["in-process", "grpc"])
 async def connect(request: pytest.FixtureRequest, rig: Rig) -> AsyncIterator[Connect]:
-    """Create clients over either transport, with bounds. They give up `give_up_after` seconds after a session."""
+    """Create clients with bounds over either transport. They give up `give_up_after` seconds after losing a session."""
     server = Server(LoneControlPlane(rig.runtime), ServiceSettings(stop_grace=0.0))
     await server.start("127.0.0.1:0")
     clients: list[ControlClient] = []

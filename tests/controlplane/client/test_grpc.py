@@ -1,4 +1,4 @@
-"""Tests what the wire adds: lost sessions, reconnects, batches and deadlines."""
+"""Tests what gRPC adds: lost sessions, reconnects, batches and deadlines."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -102,7 +102,7 @@ async def current(client: GrpcClient) -> None:
 
 
 async def test_a_client_does_not_go_on_with_a_journal_that_is_older(wire: Wire) -> None:
-    """It waits until the journal contains or passes the client's last answer."""
+    """It waits until the journal reaches or passes the client's last answer."""
     await wire.up()
     client = await wire.connected(give_up_after=0.2)
     await created(client, "a")
@@ -130,7 +130,7 @@ async def test_a_client_does_not_go_on_with_a_journal_that_is_older(wire: Wire) 
 async def test_a_control_plane_of_a_later_contract_is_left(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client leaves it until a control plane speaks its version, for example after an upgrade of the agent."""
+    """The client waits until a control plane supports its version, for example after an upgrade of the agent."""
     await wire.up()
     later = Contract(newest=3, oldest=2)
     with monkeypatch.context() as patched:
@@ -149,7 +149,7 @@ async def test_a_control_plane_of_a_later_contract_is_left(
 async def test_a_client_of_an_earlier_contract_is_told_so(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An earlier client does not check the contract."""
+    """Earlier clients do not check the contract themselves."""
     monkeypatch.setattr(contract, "OLDEST", 2)
     monkeypatch.setattr(contract, "NEWEST", 3)
     monkeypatch.setattr(session, "own_contract", lambda: Contract(newest=1, oldest=1))
@@ -194,7 +194,7 @@ async def test_a_client_that_comes_first_waits_for_the_control_plane(wire: Wire)
 
 
 async def test_after_a_restart_views_are_resynced_before_they_serve(wire: Wire) -> None:
-    """S3: changes may be missing after the lost session."""
+    """S3: changes may have been missed while there was no session."""
     await wire.up()
     client, other = await wire.connected(), await wire.connected()
     topic_id = await created(client)
@@ -246,7 +246,7 @@ async def test_a_session_that_can_send_nothing_more_ends_and_another_is_made(
 
 
 async def test_calls_that_were_sent_fail_and_later_ones_wait(wire: Wire) -> None:
-    """The effect of a sent command is unknown. An unsent one had no effect."""
+    """The effect of a command that was sent is unknown. A command that was not sent had no effect."""
     await wire.up()
     client = await wire.connected()
     topic_id = await created(client)
@@ -283,7 +283,7 @@ async def test_what_waits_for_a_session_can_be_given_up(wire: Wire) -> None:
 async def test_nothing_is_sent_before_the_snapshot(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beats precede the snapshot of a slow journal. An agent that hears it is hidden drops waiting calls (ADR 18)."""
+    """Heartbeats precede a slow journal's snapshot. An agent that learns it is hidden drops waiting calls (ADR 18)."""
     await wire.up()
     heard: list[SessionResponse] = []
     submitted: list[str | None] = []
@@ -384,7 +384,7 @@ async def test_without_a_control_plane_for_long_calls_fail_at_once(wire: Wire) -
 
 
 async def test_pauses_grow_to_a_bound_and_begin_anew(wire: Wire) -> None:
-    """Half of each pause is fixed and half random, so that clients do not reconnect in step."""
+    """Half of each pause is fixed and half is random, so that clients do not reconnect in step."""
     client = wire.client()
     client.start()
     while len(wire.pauses) < 10:
@@ -424,7 +424,7 @@ async def test_commands_that_gather_go_in_one_message(
 
 
 async def test_a_session_that_reads_too_slowly_is_cut_off_and_resyncs(wire: Wire) -> None:
-    """Its queue of deltas is bounded."""
+    """The queue of deltas for a session is bounded."""
     await wire.up(ServiceSettings(stop_grace=0.0, max_outbox=3))
     client = await wire.connected()
     for partition in range(3):

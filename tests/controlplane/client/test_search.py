@@ -13,7 +13,7 @@ from tests.simulation.loop import on_virtual_time
 
 
 class Door:
-    """A stream to a control plane that sends scripted answers."""
+    """A stream to a control plane that sends scripted responses."""
 
     def __init__(self) -> None:
         self._said: asyncio.Queue[SessionResponse | BaseException] = asyncio.Queue()
@@ -42,7 +42,7 @@ class Door:
 
 
 class Street:
-    """The streams that a search opened, the sessions that it served, and its reasons for having none."""
+    """The streams that a search opened, the sessions that it provided, and its reasons for having none."""
 
     def __init__(self, *addresses: str, longest_silence: float = 60.0) -> None:
         self.doors: dict[str, Door] = {}
@@ -144,7 +144,7 @@ async def test_a_leader_that_only_a_standby_knows_is_asked(street: Street) -> No
 
 
 async def test_a_leader_has_one_session_whatever_it_is_called(street: Street) -> None:
-    """Standbys may know the leader by names that differ from ours."""
+    """Standbys may know the leader by names other than ours."""
     standby, leader = await street.door("a"), await street.door("b")
     standby.stands_by("c")
     named = await street.door("c")

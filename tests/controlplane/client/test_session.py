@@ -1,4 +1,4 @@
-"""Tests a session's client: scripted answers, and long commands and answers in parts."""
+"""Tests a session's client with scripted responses, and with long commands and responses sent in parts."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -103,7 +103,7 @@ async def test_what_may_have_silenced_a_leader_is_not_sent_to_the_next_one(
 
 
 async def test_nothing_is_sent_before_the_cluster_is_current() -> None:
-    """A leader with a slow journal begins with an empty message to show that it is alive."""
+    """A leader with a slow journal first sends an empty message to show that it is alive."""
     door = Door()
     client = SessionClient(["a"], door.connect, lambda: 0.5)
     client.start()

@@ -1,4 +1,4 @@
-"""Tests what a ControlClient promises over either transport on the same runtime."""
+"""Tests what a ControlClient guarantees over either transport, on the same runtime."""
 
 import asyncio
 import gc
@@ -28,7 +28,7 @@ from tests.doubles.clock import iterations
 
 
 async def held(rig: Rig, count: int) -> None:
-    """Wait until `count` replies and deltas wait for the disk."""
+    """Wait until `count` replies and deltas are waiting for the disk."""
     while rig.runtime.held_count < count:
         await asyncio.sleep(0)
 
@@ -102,7 +102,7 @@ async def test_a_read_waits_for_the_write_that_it_saw(rig: Rig, client: ControlC
 
 
 async def test_adding_partitions_waits_for_the_disk(rig: Rig, client: ControlClient) -> None:
-    """S2 without exception (docs/adr/0006): a rejection, and a query behind it, wait too."""
+    """S2 without exception (docs/adr/0006): a rejection, and a query after it, wait too."""
     added = TopicPartition(topic_id=await created(client))
     init = init_of("x")
     given = (await client.call(Command(init_producer_id=init))).producer_id_initialized
@@ -146,7 +146,7 @@ async def test_a_parked_command_is_answered_by_a_later_one(connect: Connect) -> 
 
 
 async def test_one_client_sees_what_another_does(connect: Connect) -> None:
-    """S3: each delta reaches every watcher and notifies listeners once."""
+    """S3: each delta reaches every watcher and notifies the listeners once."""
     writer, watcher = await connect(), await connect()
     topic_id = await created(writer)
     view = watcher.partition(topic_id, 0)
@@ -299,7 +299,7 @@ async def test_a_call_that_was_cancelled_disturbs_nobody(connect: Connect) -> No
 
 
 async def test_a_failed_append_ends_every_call(rig: Rig, connect: Connect) -> None:
-    """It answers nothing that may be lost."""
+    """No answer contains anything that may be lost."""
     # Nobody leads afterwards, and what may be sent again waits for somebody until the client gives up.
     first, second = await connect(give_up_after=0.2), await connect(give_up_after=0.2)
     topic_id = await created(first)
@@ -337,7 +337,7 @@ async def test_a_closed_client_fails_its_calls(connect: Connect, rig: Rig) -> No
 
 
 async def test_who_waited_in_a_lost_session_is_forgotten(connect: Connect, rig: Rig) -> None:
-    """S26: the control plane keeps no reply for a member whose connection is gone."""
+    """S26: the control plane keeps no reply for a member whose connection is lost."""
     client, other = await connect(), await connect()
     joined = asyncio.ensure_future(client.call(join()))
     await iterations()

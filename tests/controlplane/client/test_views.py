@@ -17,7 +17,7 @@ OTHER = bytes(15) + b"\2"
 
 
 def extents(*bounds: int) -> Extents:
-    """Return extents between neighbouring bounds."""
+    """Return the extents between adjacent bounds."""
     count = len(bounds) - 1
     return Extents(
         lease_ids=[1] * count,
@@ -35,19 +35,19 @@ def extents(*bounds: int) -> Extents:
 
 
 def columns(*bounds: int) -> ExtentColumns:
-    """Return the same extents in a snapshot's form."""
+    """Return the same extents in the form that a snapshot has."""
     table = ExtentTable()
     table.append(extents(*bounds))
     return table.columns()
 
 
 def pairs(first: int, end: int) -> bytes:
-    """Return one range of aborted records."""
+    """Return a single range of aborted records."""
     return struct.pack("<qq", first, end)
 
 
 class Sent:
-    """Subscriptions that record their requests in lists."""
+    """Subscriptions that record the requests for them in lists."""
 
     def __init__(self, max_partitions: int = 10) -> None:
         self.wanted: list[PartitionKey] = []
@@ -96,7 +96,7 @@ def test_a_snapshot_is_the_whole(sent: Sent) -> None:
 
 
 def test_one_delta_changes_everything_in_one_step(sent: Sent) -> None:
-    """S3: watermarks, extents and dead ranges have one version."""
+    """S3: watermarks, extents and dead ranges share one version."""
     view = sent.view()
     sent.tell(
         from_version=1,
@@ -150,7 +150,7 @@ def test_a_gap_makes_the_view_stale_until_a_snapshot(sent: Sent) -> None:
 
 
 def test_the_view_of_a_deleted_topic_leaves_once_it_is_not_in_use(sent: Sent) -> None:
-    """Otherwise it would occupy memory, in the control plane too, until room runs out."""
+    """Otherwise it would take up memory, also in the control plane, until room runs out."""
     view, called = sent.view(), list[None]()
     listener = lambda: called.append(None)  # noqa: E731 - one listener, added and removed
     view.add_listener(listener)

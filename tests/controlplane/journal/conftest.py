@@ -1,4 +1,4 @@
-"""Every kind of journal, for the tests of their common contract."""
+"""Every kind of journal, for the tests of their shared contract."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -28,7 +28,7 @@ J = TypeVar("J", bound=Journal)
 
 @asynccontextmanager
 async def led(journal: J) -> AsyncIterator[tuple[J, int]]:
-    """Opens a journal, and closes it after the body. Returns it with its fencing token."""
+    """Opens a journal and closes it after the body. Yields it with its fencing token."""
     opened = await journal.open(None)
     try:
         yield journal, opened.fencing_token
@@ -37,7 +37,7 @@ async def led(journal: J) -> AsyncIterator[tuple[J, int]]:
 
 
 async def written(journal: Journal, count: int = 10) -> None:
-    """Append `count` times one record."""
+    """Append one record, `count` times."""
     async with led(journal) as (_, token):
         for position in range(1, count + 1):
             await journal.append([b"record %d" % position], token)
@@ -54,9 +54,9 @@ async def records_of(journal: Journal) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A journal that can be opened again, as after a restart. Its appends need several reads if `many` is set.
+    """A journal that can be reopened, as after a restart. `many` is a number of appends that takes several reads.
 
-    `keeps_drops` says whether it deletes each hot segment for itself, and not together with others.
+    `keeps_drops` indicates whether it deletes each hot segment individually rather than together with others.
     """
 
     journal: Callable[[], Journal]
@@ -65,7 +65,7 @@ class Kept:
 
 
 class RenewingJournal(BucketJournal):
-    """Renews as the runtime does, because opening a journal in a bucket takes the length of a lease."""
+    """Renews its lease as the runtime does, because opening a journal in a bucket takes as long as a lease."""
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
         opened = await super().open(cluster_id)

@@ -1,11 +1,11 @@
-"""A disk below SQLite that forgets everything that was not synced.
+"""A disk below SQLite that loses everything that was not synced.
 
-Files are real, so SQLite behaves as usual. The disk also records what a power cut would leave: the bytes of each file
-and the names in the directory, each as of its last sync. `cut_at` selects the moments, counted in system calls, whose
-remains it records.
+The files are real, so SQLite behaves as usual. The disk also records what a power cut would leave: the contents of each
+file and the names in the directory, each as of its last sync. `cut_at` selects the moments, counted in system calls, at
+which it records this.
 
-SQLite's unix layer syncs the directory only at the first sync of a new journal or log file (as `strace` shows). This
-layer cannot observe that, so it models it.
+SQLite's unix layer syncs the directory only on the first sync of a new journal or log file (as `strace` shows). This
+layer cannot observe that, so it simulates it.
 """
 
 import os
@@ -24,7 +24,7 @@ Change = tuple[int, bytes | None]
 
 @dataclass
 class _File:
-    """`durable` is the content at the last sync, `changes` are the writes (position, bytes) and truncations since."""
+    """`durable` is the content as of the last sync. `changes` are later writes (position, bytes) and truncations."""
 
     durable: bytes = b""
     changes: list[Change] = field(default_factory=list)
@@ -33,7 +33,7 @@ class _File:
 
 @dataclass(frozen=True)
 class Remains:
-    """The state that a power cut leaves, and the records acknowledged before it."""
+    """What a power cut leaves, and the number of records acknowledged before it."""
 
     acknowledged: int
     names: dict[str, tuple[bytes, tuple[Change, ...]]]
@@ -50,8 +50,8 @@ class Remains:
 
 
 class FaultyDisk:
-    """`skips` names syncs that do nothing: "log", "database" or "directory". `pragmas` replaces statements.
-    `acknowledged` is the number of acknowledged records.
+    """`skips` lists syncs that do nothing: "log", "database" or "directory". `pragmas` replaces statements.
+    `acknowledged` returns the number of acknowledged records.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class FaultyDisk:
                 self._durable_names = dict(self._names)
 
     def _count(self) -> None:
-        """Count a system call. The power may be cut before each one."""
+        """Count a system call. The power may be cut before any of them."""
         self.calls += 1
         if self.calls in self._cut_at:
             names = {
@@ -115,7 +115,7 @@ class FaultyDisk:
 
 
 class _Connection:
-    """apsw's connection with some statements replaced."""
+    """An apsw connection with some statements replaced."""
 
     def __init__(self, connection: apsw.Connection, pragmas: dict[str, str]) -> None:
         self._connection = connection

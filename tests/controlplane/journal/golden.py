@@ -1,6 +1,6 @@
-"""Places the journals of tests/golden/journals where this version opens them.
+"""Puts the journals from tests/golden/journals where this version can open them.
 
-`python -m tests.controlplane.journal.golden` rewrites their records in the formats of this version.
+`python -m tests.controlplane.journal.golden` rewrites their records in this version's formats.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ LEASE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place for a journal. `fill` copies the golden one there; `patient` waits for an earlier leader's lease."""
+    """A place for a journal. `fill` copies the golden one there, and `patient` waits out an earlier leader's lease."""
 
     journal: Callable[[], Journal]
     patient: Callable[[], Journal]
@@ -58,7 +58,7 @@ class Place:
     url: str = ""
 
     async def cannot_be_led(self) -> None:
-        """A control plane that stands by for several leases continuously learns which process uses the journal."""
+        """Check that a standby finds the journal in use by another process, several leases in a row."""
         standby = self.patient()
         for _ in range(3):
             with pytest.raises(JournalInUse):
@@ -76,7 +76,7 @@ def make_place(kind: str, request: pytest.FixtureRequest) -> Place:
 
 
 def file_place(folder: Path) -> Place:
-    """Return a place for a journal in SQLite."""
+    """Return a place for a SQLite journal."""
     path = str(folder / "journal.db")
 
     def fill() -> None:
@@ -118,7 +118,7 @@ def _bucket() -> Place:
 
 
 def _objects(name: str) -> dict[str, bytes]:
-    """Return the objects of a bucket by key. The file stores them in base64."""
+    """Return a bucket's objects by key. The file stores them in base64."""
     found = json.loads((GOLDEN / f"{name}.json").read_text())
     return {key: base64.b64decode(data) for key, data in found.items()}
 
@@ -148,7 +148,7 @@ def _postgresql(request: pytest.FixtureRequest) -> Place:
 
 
 async def replayed(journal: Journal) -> Replica:
-    """Return everything in an open journal. Raises JournalError."""
+    """Return the whole content of an open journal. Raises JournalError."""
     opened = await journal.open(None)
     try:
         replica = Replica()
@@ -160,7 +160,7 @@ async def replayed(journal: Journal) -> Replica:
 
 
 async def _rewrite(journal: Journal, records: list[bytes]) -> None:
-    """Append records, one at a time, and store a snapshot of them all."""
+    """Append records one at a time, and store a snapshot that covers all of them."""
     opened = await journal.open(None)
     for record in records:
         await journal.append([record], opened.fencing_token)

@@ -1,4 +1,4 @@
-"""Tests the journal in the bucket beyond the contract of all journals, with scripted faults."""
+"""Tests the bucket journal beyond the contract of all journals, with scripted faults."""
 
 import asyncio
 import json
@@ -75,7 +75,7 @@ def journal_of(bucket: ConditionalStore, address: str = "", lease: float = 0.0) 
 
 @contextmanager
 def impatient() -> Iterator[None]:
-    """Ends the time for an answer after several failed attempts."""
+    """Stop waiting for an answer after several failed attempts."""
     pause = bucket_calls._Attempts.pause
 
     def give_up_after(attempts: bucket_calls._Attempts) -> float:
@@ -90,7 +90,7 @@ def impatient() -> Iterator[None]:
 
 
 def appends_of(bucket: ConditionalStore) -> list[tuple[int, bool]]:
-    """Return the numbers of the existing appends, each with whether it is an opening."""
+    """Return the numbers of the existing appends, and whether each is an opening."""
     listed = bucket.list("journal/appends/")
     return [(int(info.key.rpartition("/")[2], 16), info.size == OPENING_BYTES) for info in listed]
 
@@ -125,7 +125,7 @@ async def test_a_late_append_of_an_old_leader_is_refused(bucket: FaultyBucket) -
 
 
 async def test_an_append_that_arrives_before_the_opening_counts(bucket: FaultyBucket) -> None:
-    """The new leader has read to the end, and then finds its number taken."""
+    """The new leader has read to the end when it finds its number taken."""
     old, new = journal_of(bucket), journal_of(bucket)
     before = await old.open(None)
     bucket.fail("create", BucketFault.LATE, "journal/appends/")
@@ -182,7 +182,7 @@ async def test_of_openings_at_the_same_time_the_last_one_appends(bucket: FaultyB
 
 
 async def test_a_leader_that_slept_through_a_trim_cannot_append(bucket: FaultyBucket) -> None:
-    """All appends that it knew are deleted, but its successor's opening remains."""
+    """All appends that it knew about are deleted, but its successor's opening remains."""
     old, new = journal_of(bucket), journal_of(bucket)
     before = await old.open(None)
     await old.append([b"a"], before.fencing_token)
@@ -198,7 +198,7 @@ async def test_a_leader_that_slept_through_a_trim_cannot_append(bucket: FaultyBu
 
 
 async def test_a_contender_that_slept_through_a_trim_does_not_lead(bucket: FaultyBucket) -> None:
-    """It could write its opening where the journal has been trimmed, but the manifest shows the trim."""
+    """It could write its opening where the journal was trimmed, but the manifest shows that it was."""
     first, sleeper, second = (journal_of(bucket) for _ in range(3))
     before = await first.open(None)
     asleep, woken = asyncio.Event(), asyncio.Event()
@@ -429,7 +429,7 @@ async def test_a_reader_follows_the_leader(bucket: FaultyBucket) -> None:
 async def test_who_has_followed_the_leader_takes_over_without_reading_again(
     bucket: FaultyBucket,
 ) -> None:
-    """It reads only the beginning of one append and a listing, both at once."""
+    """It only reads the beginning of one append and a listing, in parallel."""
     killed = journal_of(bucket)
     opened = await killed.open(None)
     for position in range(1, 6):
@@ -482,7 +482,7 @@ async def test_a_reader_that_is_behind_is_told_to_load_the_snapshot(bucket: Faul
 
 
 async def test_a_read_asks_for_several_at_a_time(bucket: FaultyBucket) -> None:
-    """It requests few that do not exist."""
+    """It requests few objects that do not exist."""
     await written(journal_of(bucket), 200)
     async with led(journal_of(bucket)) as (journal, token):
         bucket.requests.clear()
@@ -512,7 +512,7 @@ async def test_a_missing_end_is_a_loss(bucket: FaultyBucket) -> None:
 
 
 async def test_a_gap_that_the_manifest_does_not_know_of(bucket: FaultyBucket) -> None:
-    """The leader was killed before it could renew."""
+    """The leader was killed before it could renew its lease."""
     journal = journal_of(bucket)
     opened = await journal.open(None)
     for _ in range(50):
@@ -574,7 +574,7 @@ async def test_an_append_in_the_place_of_another(bucket: FaultyBucket) -> None:
 async def test_an_opening_of_a_contender_that_was_late(
     bucket: FaultyBucket, is_trimmed: bool
 ) -> None:
-    """An opening among appends that are being deleted is no damage. Anywhere else it is."""
+    """An opening among appends that are being deleted is not damage. Anywhere else, it is."""
     await written(journal_of(bucket))
     reader = journal_of(bucket).reader()
     async for batch in reader.read(0):
@@ -657,7 +657,7 @@ async def test_the_bucket_is_probed_once(bucket: FaultyBucket) -> None:
 
 
 async def test_a_refusal_that_passes_costs_nothing(bucket: FaultyBucket) -> None:
-    """A single 403 during a rotation of credentials used to end the leader's process."""
+    """A single 403 during credential rotation used to end the leader's process."""
     async with led(journal_of(bucket)) as (journal, token):
         refusals = [StoreMisconfiguredError("bucket 'b' refuses the credentials: check them")]
 
@@ -721,7 +721,7 @@ async def test_a_trim_that_was_interrupted_is_finished_by_the_next(bucket: Fault
 
 
 async def test_the_last_append_is_kept(bucket: FaultyBucket) -> None:
-    """Keeping it reveals its loss, even if a snapshot covers it."""
+    """If it is kept, its loss is noticed even if a snapshot covers it."""
     async with led(journal_of(bucket)) as (journal, token):
         await journal.append([b"a"], token)
         for _ in range(2):
@@ -821,7 +821,7 @@ async def test_a_snapshot_that_was_not_finished_does_not_count(bucket: FaultyBuc
 
 
 async def test_a_snapshot_that_is_deleted_while_it_is_loaded(bucket: FaultyBucket) -> None:
-    """Newer snapshots exist by then, and are loaded instead."""
+    """By then, newer snapshots exist and are loaded instead."""
     snapshots = BucketSnapshots(bucket, BUCKET)
     await snapshots.store(Snapshot(4, (b"state 4",)), "c")
     old = [info.key for info in bucket.list()]
@@ -895,7 +895,7 @@ async def test_a_journal_whose_bucket_was_claimed_by_another_cluster_is_refused(
 
 
 async def test_a_snapshot_may_take_longer_than_a_lease() -> None:
-    """Few parts are requested at a time, so none waits for a thread. Loading does not count against a lease."""
+    """Few parts are requested at a time, so none waits for a thread. Loading is not limited by the lease."""
     reading, most, turn = 0, 0, threading.Lock()
 
     class Slow(MemoryStore):
@@ -939,7 +939,7 @@ def appends_with_content(bucket: ConditionalStore) -> list[int]:
 async def test_appends_stay_until_their_hot_bytes_are_dropped_and_a_snapshot_covers_them(
     bucket: FaultyBucket,
 ) -> None:
-    """Append 1 is the opening, so the append of segment n is n + 1."""
+    """Append 1 is the opening, so segment n is in append n + 1."""
     async with led(journal_of(bucket)) as (journal, token):
         await put_hot(journal, token, range(1, 11))
         await journal.drop_hot(keys((1, 2, 9)))

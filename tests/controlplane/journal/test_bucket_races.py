@@ -1,8 +1,8 @@
-"""Tests several leaders of a journal in the bucket, in random interleavings on virtual time.
+"""Tests several leaders of a bucket journal, in random interleavings on virtual time.
 
 Control planes open the journal, append, renew, take snapshots, leave, pause for longer than their lease, and are
-killed. Requests fail, lose their answers, and arrive late. Every acknowledged record is in the journal once, at its
-position, and every reader sees the same.
+killed. Requests fail, lose their answers, and arrive late. Every acknowledged record must be in the journal once, at
+its position, and all readers must see the same journal.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class Wrong(AssertionError):
 
 
 class Race:
-    """One history. `lease` is that of all control planes, in seconds."""
+    """One history. `lease` applies to all control planes, in seconds."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -102,7 +102,7 @@ class Race:
         )
 
     def disturb(self, number: int, process: Process) -> None:
-        """Pause a control plane, or kill it and start another."""
+        """Pause a control plane, or kill it and start another one."""
         if self._is_over:
             return
         if self.random.random() < 0.3:
@@ -168,7 +168,7 @@ class Race:
                 raise Wrong(f"two records were acknowledged at position {position}")
 
     def compare(self, log: list[bytes]) -> None:
-        """All readers see the same journal, and it contains every acknowledged record."""
+        """Check that all readers see the same journal, with every acknowledged record."""
         for position, record in enumerate(log, 1):
             if self.seen.setdefault(position, record) != record:
                 raise Wrong(f"position {position} was read differently")

@@ -1,4 +1,4 @@
-"""Tests that copying a journal copies all of it, verifies it, and lets no control plane lead it meanwhile."""
+"""Tests that copying a journal copies and verifies all of it, and that no control plane can lead it meanwhile."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -59,7 +59,7 @@ def place(kind: str, request: pytest.FixtureRequest) -> Place:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Place:
-    """A journal in SQLite to copy."""
+    """A SQLite journal to copy."""
     made = make_place("sqlite", request)
     made.fill()
     return made
@@ -154,7 +154,7 @@ async def test_a_copy_has_everything_and_goes_on(
 async def test_the_digest_is_that_of_the_content_alone(
     request: pytest.FixtureRequest, golden: Place, to: str
 ) -> None:
-    """A copy to another place and back has the same digest."""
+    """A copy made to another place and back has the same digest."""
     target = make_place(to, request)
     one = await copy_journal(golden.source(), target.target())
     other = await copy_journal(target.source(), SqliteTarget(golden.path + ".second"))
@@ -222,7 +222,7 @@ async def test_a_journal_that_is_led_is_not_copied(place: Place, tmp_path: Path)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 async def test_nobody_begins_to_lead_what_is_copied(place: Place, tmp_path: Path) -> None:
-    """No control plane leads it, even after the length of a lease."""
+    """No control plane can lead it, even after the duration of a lease."""
     place.fill()
     tried: list[str] = []
 
@@ -255,7 +255,7 @@ async def test_a_copy_of_what_another_took_over_is_not_finished(
 
 
 class Killed(BaseException):
-    """Stands for the end of the process: it closes no files, connections or requests."""
+    """Simulates the end of the process: no files, connections or requests are closed."""
 
 
 def kill(*_: object) -> None:
@@ -336,7 +336,7 @@ async def test_of_two_copies_to_one_place_one_is_finished(
 
 
 async def test_what_does_not_read_back_as_it_was_is_not_finished(golden: Place) -> None:
-    """The bytes have a valid checksum but hold another state."""
+    """The bytes have a valid checksum but encode a different state."""
     target = SqliteTarget(golden.path + ".copy")
 
     class Forgetful(Steps):
@@ -364,7 +364,7 @@ async def test_a_bucket_of_another_cluster_is_no_target(
 async def test_snapshots_of_a_newer_journal_are_not_taken_for_the_copys(
     golden: Place, request: pytest.FixtureRequest
 ) -> None:
-    """This happens when an old file is copied to a bucket from which only a newer journal's appends were removed."""
+    """This happens when an old file is copied to a bucket after only a newer journal's appends were removed."""
     bucket = make_place("bucket", request)
     async with golden.source() as source:
         cluster_id = source.opened.cluster_id
@@ -398,7 +398,7 @@ async def go_on(journal: Callable[[], PostgresqlJournal], *positions: int) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["postgresql"])
 async def test_later_snapshots_of_a_copy_may_be_in_a_bucket(place: Place, golden: Place) -> None:
-    """The database drops its snapshot once the bucket has enough."""
+    """The database drops its snapshot once the bucket has enough of them."""
     await copy_journal(golden.source(), place.target())
     in_database = PostgresqlSnapshots(place.url)
     bucket = BucketSnapshots(MemoryStore(), POSTGRESQL)

@@ -1,7 +1,8 @@
-"""Tests upgrades: earlier journals are read, and later ones are rejected with a one-line message.
+"""Tests upgrades: earlier journals can be read, and later ones are rejected with a one-line message.
 
-tests/golden/journals contains one history: two committed transactions, an aborted one, an idempotent producer, a group,
-and an open transaction."""
+The journals in tests/golden/journals all contain the same history: two committed transactions, an aborted one, an
+idempotent producer, a group, and an open transaction.
+"""
 
 import ast
 import re
@@ -78,7 +79,7 @@ async def test_what_an_earlier_version_wrote_is_read(old: Place) -> None:
 async def test_a_journal_that_a_later_version_leads_is_refused(
     old: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The later version reads the journal. Once it has led, only a restored backup goes back."""
+    """The later version reads the journal. Once it has been the leader, only restoring a backup allows a downgrade."""
     with monkeypatch.context() as patched:
         raise_formats(patched)
         await replayed(old.journal())
@@ -166,7 +167,7 @@ def test_an_error_says_how_addresses_are_written() -> None:
 
 
 def decisions(tree: ast.AST) -> Iterator[int]:
-    """Return the lines at which code compares something with the address of a kind."""
+    """Return the lines where code compares something with the address prefix of a kind of journal."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             compared = [node.left, *node.comparators]

@@ -1,4 +1,4 @@
-"""Tests the contract of every journal: SQLite, PostgreSQL, a bucket, and memory, also for its hot segments."""
+"""Tests the contract of every journal (SQLite, PostgreSQL, bucket, and in memory), including hot segments."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Tests that a journal is rejected if it lost an acknowledged record, but not if its last commit was cut short."""
+"""Tests that a journal is rejected if it lost an acknowledged record, but not if only its last commit was cut short."""
 
 import random
 import shutil
@@ -29,7 +29,7 @@ FRAME = 24 + PAGE
 
 
 def record(position: int) -> bytes:
-    """Return a record. Some take more than a page."""
+    """Return a record. Some are larger than a page."""
     return b"%d " % position * (position * 53 % 40 + 1)
 
 
@@ -58,7 +58,7 @@ async def killed(folder: Path, checkpoint_pages: int = 1000) -> Path:
 
 
 def read_all(path: Path) -> list[bytes]:
-    """Return everything that a start finds, unless it is rejected."""
+    """Return everything that is read at a start, unless the journal is rejected."""
     with errors_of(str(path)):
         gather(str(path)).check()
         connection = connect_read_only(str(path))
@@ -87,7 +87,7 @@ every = pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.sl
 def flipped(
     path: Path, target: Path, step: int, judge: Callable[[Path], str] = outcome
 ) -> dict[str, list[int]]:
-    """Return the outcome and the bytes after flipping one bit in every `step`th byte of `target` in turn."""
+    """Flip one bit in every `step`th byte of `target`, one at a time. Return the flipped positions by outcome."""
     content = target.read_bytes()
     rng = random.Random(5)
     found: dict[str, list[int]] = {}
@@ -131,7 +131,7 @@ async def test_no_byte_of_the_database_can_change_and_lose_something(
 async def test_no_byte_of_the_snapshots_can_change_and_lose_something(
     tmp_path: Path, step: int
 ) -> None:
-    """The journal no longer contains the records that they cover."""
+    """The journal no longer contains the records covered by the snapshots."""
     (tmp_path / "live").mkdir()
     live = tmp_path / "live" / "journal.db"
     async with led(SqliteJournal(str(live), lambda: "made", connect=small_pages)) as (
@@ -253,7 +253,7 @@ async def log_of(tmp_path: Path) -> bytes:
 
 
 def commits(wal: bytes) -> list[int]:
-    """Return the positions at which the frames with a commit mark begin."""
+    """Return the positions at which frames with a commit mark begin."""
     return [at for at in range(32, len(wal), FRAME) if wal[at + 4 : at + 8] != bytes(4)]
 
 
@@ -273,7 +273,7 @@ async def test_a_bad_frame_before_a_later_commit_is_damage(tmp_path: Path) -> No
 
 @pytest.mark.slow
 async def test_a_last_commit_that_was_never_finished_is_no_damage(tmp_path: Path) -> None:
-    """The disk has any subset of its frames, and each frame wholly, partly or not at all."""
+    """Any subset of its frames is on disk, each of them wholly or partly."""
     wal = await log_of(tmp_path)
     rng = random.Random(3)
     begin = commits(wal)[-2] + FRAME
@@ -304,7 +304,7 @@ async def test_what_a_longer_unfinished_commit_left_behind_a_shorter_one_is_no_d
 
 
 async def appended_to(path: Path, records: list[bytes]) -> bytes:
-    """Return the log after one more append to a copy."""
+    """Return the log of a copy after one more append."""
     copy = path.parent.parent / "copy"
     shutil.copytree(path.parent, copy)
     async with led(SqliteJournal(str(copy / path.name), lambda: "made", connect=small_pages)) as (

@@ -1,4 +1,4 @@
-"""Tests the journal in PostgreSQL beyond the contract of all journals, on a real server."""
+"""Tests the PostgreSQL journal beyond the contract of all journals, on a real server."""
 
 import asyncio
 import logging
@@ -64,7 +64,7 @@ def journal_of(database: str) -> PostgresqlJournal:
 
 
 async def hold_position(admin: Connection, position: int) -> asyncpg.transaction.Transaction:
-    """Begin a transaction that blocks the append at `position` while it holds the leader's lock."""
+    """Begin a transaction that blocks the append at `position` while that append holds the leader's lock."""
     transaction = admin.transaction()
     await transaction.start()
     await admin.execute("INSERT INTO lacuna.appends VALUES ($1, $1, 0, '')", position)
@@ -140,7 +140,7 @@ async def test_of_openings_at_the_same_time_the_last_one_appends(database: str) 
 async def test_tables_that_another_one_has_just_made_are_no_strangers(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two concurrent openings, one creates the tables after the other one has looked."""
+    """With two concurrent openings, one creates the tables after the other has checked for them."""
     is_there = postgresql_schema.is_there
     looks: list[Connection] = []
 
@@ -241,7 +241,7 @@ async def test_a_leader_that_is_heard_of_is_not_taken_over(
 
 
 async def test_who_has_just_come_waits_for_a_lease(database: str) -> None:
-    """It waits a whole lease, even if the leader last renewed long ago by the database's clock."""
+    """It waits for a whole lease, even if the leader's last renewal is long ago according to the database's clock."""
     first, second = journal_of(database), Second(database)
     await first.open(None)
     with pytest.raises(JournalInUse):
@@ -254,7 +254,7 @@ async def test_who_has_just_come_waits_for_a_lease(database: str) -> None:
 
 @pytest.mark.slow
 async def test_a_takeover_beside_a_renewal_finds_it(database: str, admin: Connection) -> None:
-    """It waits for the row lock, and only then checks whether the leader is silent."""
+    """It waits for the row lock before it checks whether the leader is silent."""
     first, second = journal_of(database), Second(database)
     opened = await first.open(None)
     await second.sees()
@@ -275,7 +275,7 @@ async def test_a_takeover_beside_a_renewal_finds_it(database: str, admin: Connec
 
 @pytest.mark.slow
 async def test_renewals_leave_nothing_behind(database: str, admin: Connection) -> None:
-    """Beside an old transaction, each renewal left a version of the leader's row: an append took 12 ms, not 1."""
+    """During an old transaction, each renewal left a version of the leader's row: an append took 12 ms, not 1 ms."""
     async with led(journal_of(database)) as (journal, token):
         old = await asyncpg.connect(database)
         async with old.transaction(isolation="repeatable_read"):
@@ -404,7 +404,7 @@ async def test_an_append_is_not_sent_over_a_connection_that_was_ended(
 
 
 def over_once_answered(line: Line) -> Callable[..., Awaitable[str]]:
-    """A `Connection.execute` that times out after the server has answered, without receiving the answer."""
+    """Return a `Connection.execute` that times out after the server has answered, without receiving the answer."""
     execute = asyncpg.Connection.execute
 
     async def answered(connection: Connection, *statement: Any, timeout: float) -> str:
@@ -551,7 +551,7 @@ async def test_a_user_who_may_make_no_schema(
 
 
 async def test_a_replica_is_not_written_to(database: str, admin: Connection) -> None:
-    """A read-only database answers as a replica does."""
+    """A read-only database responds like a replica."""
     await written(journal_of(database), 1)
     name = await admin.fetchval("SELECT current_database()")
     await admin.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
@@ -687,7 +687,7 @@ async def test_a_weak_synchronous_commit_is_overridden_or_else_named(
 async def test_a_pooler_that_refuses_settings_is_called_one(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PgBouncer answers like this. The error used to say that the server was unreachable."""
+    """PgBouncer responds like this. The error used to claim that the server was unreachable."""
     refusal = asyncpg.ProtocolViolationError(
         "unsupported startup parameter: default_transaction_isolation"
     )
@@ -711,7 +711,7 @@ async def without_standby(postgresql: PostgresqlServer) -> AsyncIterator[Postgre
 
 
 async def waits(server: PostgresqlServer, url: str) -> Connection:
-    """Make commits wait for a standby. Return a connection that waits for none."""
+    """Make commits wait for a standby. Return a connection that does not wait."""
     admin = await asyncpg.connect(
         url, server_settings={"synchronous_commit": "local", "application_name": "admin"}
     )
@@ -736,7 +736,7 @@ async def _has_waited(admin: Connection, probe: Connection) -> bool:
 
 
 async def _cancels(admin: Connection, application: str) -> bool:
-    """Cancel the wait of an application's connection. Return whether one waited."""
+    """Cancel the wait of an application's connection. Return whether there was one waiting."""
     return bool(
         await admin.fetchval(
             "SELECT bool_or(pg_cancel_backend(pid)) FROM pg_stat_activity "
@@ -747,7 +747,7 @@ async def _cancels(admin: Connection, application: str) -> bool:
 
 
 async def cancelled(admin: Connection) -> None:
-    """Cancel the wait of the journal's connection as soon as it waits."""
+    """Cancel the wait of the journal's connection as soon as there is one."""
     async with asyncio.timeout(60):
         while not await _cancels(admin, "lacuna"):
             pass
@@ -757,7 +757,7 @@ async def cancelled(admin: Connection) -> None:
 async def test_a_write_that_no_standby_has_does_not_count(
     without_standby: PostgresqlServer,
 ) -> None:
-    """The server reports success with a warning, and promoting the standby used to lose the record."""
+    """The server reports success with a warning. The record used to be lost when the standby was promoted."""
     url = without_standby.make_database("waiting")
     journal = journal_of(url)
     opened = await journal.open(None)
@@ -818,7 +818,7 @@ def replication(server: PostgresqlServer, folder: Path) -> Iterator[None]:
 async def test_damage_is_found_and_named(
     database: str, admin: Connection, damage: str, message: str
 ) -> None:
-    """There are four appends of one record and one of three."""
+    """There are four appends with one record each, and one with three."""
     await written(journal_of(database), 4)
     async with led(journal_of(database)) as (journal, token):
         await journal.append([b"a", b"b", b"c"], token)

@@ -1,4 +1,4 @@
-"""Tests that a power cut at any moment keeps every acknowledged record and leaves no partial one (S2).
+"""Tests that after a power cut at any moment, every acknowledged record is kept and none is partial (S2).
 
 The test also omits each sync in turn and detects the resulting loss, which shows that it would detect such a bug in the
 journal.
@@ -26,7 +26,7 @@ def record(position: int) -> bytes:
 
 
 def hot(position: int) -> list[HotSegment]:
-    """Return the hot segments of the append that ends at `position`: one with every second append."""
+    """Return the hot segments in the append that ends at `position`: every second append has one."""
     if position % 2:
         return []
     return [HotSegment((hot_lease(1), position), b"%d" % position * (position * 53 % 5000 + 1))]
@@ -37,7 +37,7 @@ def state(position: int) -> bytes:
 
 
 async def work(path: Path, disk: FaultyDisk, acknowledged: list[int]) -> None:
-    """Run two lives of one journal, with snapshots and trims. An append may hold several records."""
+    """Open and use a journal twice, with snapshots and trims. An append may contain several records."""
     rng = random.Random(3)
     for life in (0, 1):
         journal = SqliteJournal(str(path / "control.db"), lambda: "made", connect=disk.connect)
@@ -55,7 +55,7 @@ async def work(path: Path, disk: FaultyDisk, acknowledged: list[int]) -> None:
 
 
 async def loss(remains: Remains, witness: bytes, path: Path, rng: random.Random) -> str | None:
-    """Return what a journal lost in a power cut, or "". Its witness reached the disk first, without a sync."""
+    """Return what a journal lost in a power cut, or None. Its witness reached the disk first, without a sync."""
     path.mkdir()
     remains.lay_out(path, rng)
     if witness:
@@ -88,7 +88,7 @@ async def loss(remains: Remains, witness: bytes, path: Path, rng: random.Random)
 
 
 async def hot_loss(journal: SqliteJournal, ends: list[int], position: int) -> str | None:
-    """Return what is wrong with the hot segments of the appends with these ends, the last of them at `position`."""
+    """Describe what is wrong with the hot segments in the appends with these ends, the last of which is `position`."""
     for end in ends:
         if await journal.read_hot([(hot_lease(1), end)]) != dict(hot(end)):
             return f"the hot bytes of the append at {end} are others"
@@ -100,7 +100,7 @@ async def hot_loss(journal: SqliteJournal, ends: list[int], position: int) -> st
 async def losses(
     tmp_path: Path, skips: tuple[str, ...] = (), pragmas: dict[str, str] | None = None
 ) -> list[str]:
-    """Return the losses over all moments at which the power can be cut."""
+    """Return the losses for every moment at which the power can be cut."""
     (tmp_path / "count").mkdir()
     counting = FaultyDisk(lambda: 0, (), skips, pragmas)
     await work(tmp_path / "count", counting, [])

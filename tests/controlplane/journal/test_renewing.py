@@ -77,7 +77,7 @@ def make_runtime(
 
 @dataclass(slots=True)
 class Leading:
-    """A control plane that leads, and the task that runs it."""
+    """A control plane that is the leader, and the task that runs it."""
 
     node: Node
     running: "asyncio.Task[None]"
@@ -91,9 +91,10 @@ class Leading:
 
 @asynccontextmanager
 async def leading(make_journal: MakeJournal, clock: LeaseClock) -> AsyncIterator[Leading]:
-    """A control plane that leads. Time stops a few leases after it began, until the test sets `clock.end_ms`.
+    """A control plane that is the leader. Time stops a few leases after it began to lead, until the test sets
+    `clock.end_ms`.
 
-    A loop that gets no core for a moment has not hung. A journal may take long to open, so time goes on before.
+    A loop that briefly gets no CPU time has not hung. Opening a journal may take long, so time passes until then.
     """
 
     def make_plane_and_stop_time(
@@ -122,7 +123,7 @@ async def leading(make_journal: MakeJournal, clock: LeaseClock) -> AsyncIterator
 
 
 def in_a_thread(watch: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run `watch` in another thread, and block this thread and its event loop until that ends."""
+    """Run `watch` in another thread, and block this thread and its event loop until it ends."""
     failures: list[BaseException] = []
 
     def run() -> None:
@@ -143,7 +144,7 @@ def lease_threads() -> list[threading.Thread]:
 
 
 async def epoch_of(reader: JournalReader, lease: float) -> int:
-    """Look as a standby does. The leader of this epoch has renewed within the last lease."""
+    """Look as a standby does. Return the epoch of the leader, which has renewed within the last lease."""
     leader = await reader.leader()
     assert leader is not None
     assert leader.silent < lease
@@ -151,7 +152,7 @@ async def epoch_of(reader: JournalReader, lease: float) -> int:
 
 
 async def test_a_busy_loop_keeps_its_lease(make_journal: MakeJournal) -> None:
-    """A standby looks on during three leases of real renewals."""
+    """A standby watches during three leases of real renewals."""
     clock = LeaseClock()
     async with leading(make_journal, clock) as leader:
         runtime = leader.node.runtime
@@ -173,7 +174,7 @@ async def test_a_busy_loop_keeps_its_lease(make_journal: MakeJournal) -> None:
 
 
 async def test_a_renewal_that_is_fenced_ends_the_tenure_at_once(make_journal: MakeJournal) -> None:
-    """It ends before the loop is notified, since decisions after that would come from a deposed leader."""
+    """It ends before the loop is notified, since later decisions would come from a deposed leader."""
     clock = LeaseClock()
     async with leading(make_journal, clock) as leader:
         runtime = leader.node.runtime
@@ -232,7 +233,7 @@ class Counted:
 async def test_a_loop_that_hangs_is_given_up(
     lease: float, seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log names the blocked line at once, because the loop may never resume."""
+    """The log immediately shows the line that blocks, because the loop may never resume."""
     clock = LeaseClock()
     tenure, renewer = LeasedTenure(clock, lease), Counted()
     tenure.renewed(clock.passed_ms())
@@ -303,7 +304,7 @@ def trimmed_to(mark: Mark, manifest: Manifest) -> Manifest:
 
 @pytest.mark.slow
 async def test_changes_of_the_manifest_from_two_loops_are_all_made() -> None:
-    """All hundred renewals and hundred trims succeed, and neither loop mistakes the other for another leader."""
+    """All of the hundred renewals and hundred trims succeed, and neither loop mistakes the other for another leader."""
     async with led(BucketJournal(MemoryStore(), lambda: "made")) as (journal, token):
         held = journal._opened()
         assert isinstance(held, HeldManifest)

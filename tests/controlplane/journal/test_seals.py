@@ -1,4 +1,4 @@
-"""Tests snapshots that cover records which the journal has lost, or that belong to another journal in the bucket."""
+"""Tests snapshots that cover records that the journal has lost, or that belong to another journal in the bucket."""
 
 import json
 import logging
@@ -91,7 +91,7 @@ class Kept:
         return opened.position
 
     def keep(self) -> None:
-        """Save the current journal. Snapshots are not reset with it."""
+        """Save the current journal. Restoring it does not reset the snapshots."""
         self._kept = {info.key: bytes(self.bucket.get_all(info.key)) for info in self._objects()}
 
     def _objects(self) -> list[ObjectInfo]:
@@ -130,7 +130,7 @@ class Kept:
                 self.bucket.replace(info.key, b"x", found.etag)
 
     async def followed(self) -> State:
-        """Return the state of a standby that starts."""
+        """Return the state of a standby that starts now."""
         node = Node(no_runtime, SystemClock(), nobody)
         reader = self.journal(LEASE).reader()
         try:
@@ -150,7 +150,7 @@ class Kept:
         )
 
     async def led(self) -> State:
-        """Return the state of a leader that starts without having followed."""
+        """Return the state of a leader that starts without having been a standby."""
         runtime = self.runtime()
         await runtime.start(None)
         state = machine.restore((runtime.serialized_state(),))
@@ -173,7 +173,7 @@ def kept(request: pytest.FixtureRequest) -> Kept:
 
 
 class Histories:
-    """Two histories that begin with the same records. `lost` and `now` each follow in one of them."""
+    """Two histories that begin with the same records. `lost` and `now` are the records that follow in each."""
 
     def __init__(self) -> None:
         self.lost_cluster, self.cluster = Cluster(), Cluster()
@@ -194,14 +194,14 @@ def same(one: State, other: State) -> bool:
 
 
 def stale(known: Replica) -> Replica:
-    """Return a replica that has read as far."""
+    """Return a replica that has read up to the same position."""
     replica = Replica()
     replica.state, replica.position, replica.seal = known.state, known.position, known.seal
     return replica
 
 
 async def set_back(kept: Kept, histories: Histories, patch: pytest.MonkeyPatch) -> tuple[int, int]:
-    """A journal whose snapshot covers records that it then lost, and an earlier snapshot. Returns their positions."""
+    """Create a journal that has lost records covered by its second snapshot. Return both snapshots' positions."""
     await kept.append(histories.common)
     first = await kept.snapshot(patch)
     kept.keep()
@@ -215,7 +215,7 @@ async def set_back(kept: Kept, histories: Histories, patch: pytest.MonkeyPatch) 
 async def test_a_standby_reads_anew_what_took_the_place_of_what_it_had_read(
     kept: Kept, more: int
 ) -> None:
-    """It notices however many records follow. If none follow, the next leader notices."""
+    """It notices this however many records follow. If none follow, the next leader notices."""
     old, new = Cluster(), Cluster()
     for cluster in (old, new):
         cluster.create("orders")
@@ -251,7 +251,7 @@ async def test_a_standby_reads_anew_what_took_the_place_of_what_it_had_read(
 async def test_a_snapshot_of_what_was_lost_is_not_used(
     kept: Kept, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The journal has grown past it since. It is not one of the two kept snapshots either."""
+    """The journal has since grown past it. It is not one of the two kept snapshots either."""
     histories = Histories()
     first, second = await set_back(kept, histories, monkeypatch)
     await kept.append(histories.now)
@@ -304,7 +304,7 @@ async def test_a_standby_that_has_only_loaded_a_snapshot_notices_that_it_was_rep
 async def test_a_snapshot_that_is_ahead_of_the_journal_is_refused(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both a standby and a leader reject it. `--accept-loss` continues with it."""
+    """Both standbys and leaders reject it. With `--accept-loss`, they continue from it."""
     histories = Histories()
     _, second = await set_back(kept, histories, monkeypatch)
     message = f"snapshot at position {second} covers more than the journal contains.*--accept-loss"
@@ -321,7 +321,7 @@ async def test_a_snapshot_that_is_ahead_of_the_journal_is_refused(
 async def test_an_accepted_loss_goes_on_with_a_snapshot_that_fits(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It continues with the records that follow this snapshot, not with those beside it."""
+    """It continues with the records that follow this snapshot, not with those of the other history."""
     histories = Histories()
     await set_back(kept, histories, monkeypatch)
     await kept.append(histories.now)
@@ -388,7 +388,7 @@ async def copied(one: Kept, other: Kept) -> None:
 async def test_a_database_does_not_go_on_with_the_snapshots_of_another(
     two: tuple[Kept, Kept], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One database was copied from the other, and both were written to since."""
+    """One database was copied from the other, and both have been written to since."""
     one, other = two
     histories = Histories()
     await one.append(histories.common)

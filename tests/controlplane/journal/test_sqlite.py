@@ -1,4 +1,4 @@
-"""Tests the journal in SQLite: foreign files, damage, trimming, and the snapshot process."""
+"""Tests the SQLite journal: foreign files, damage, trimming, and the snapshot process."""
 
 import asyncio
 import os
@@ -79,7 +79,7 @@ def path(tmp_path: Path) -> str:
 
 
 async def written(path: str, count: int = 10) -> None:
-    """Return a journal of `count` appends of one record each."""
+    """Return a journal with `count` appends of one record each."""
     async with led(SqliteJournal(path, lambda: "made")) as (journal, token):
         for position in range(1, count + 1):
             await journal.append([b"record %d" % position], token)
@@ -165,7 +165,7 @@ def test_lengths_that_do_not_fit_are_errors(blob: bytes) -> None:
 
 @pytest.mark.slow
 async def test_a_torn_tail_of_the_log_is_left_out(path: str, tmp_path: Path) -> None:
-    """A power cut that tears the last frames leaves only whole appends."""
+    """If a power cut tears the last frames, only complete appends remain."""
     async with led(SqliteJournal(path, lambda: "made")) as (journal, token):
         sizes = []
         for position in range(1, 9):
@@ -304,7 +304,7 @@ async def test_a_snapshot_is_made_where_priorities_may_not_be_changed(path: str)
 
 
 async def test_a_snapshot_is_made_in_this_process_too(path: str) -> None:
-    """It runs the steps of `snapshotter.main` in this process, visible to a debugger and to coverage."""
+    """It runs the steps of `snapshotter.main` in this process, where a debugger and coverage can see them."""
     rig = await Rig(journal=SqliteJournal(path, lambda: "made")).start()
     before = await history(rig, 5)
     assert snapshotter.make_snapshot(path, 3) == 8
@@ -339,7 +339,7 @@ async def test_a_disk_that_is_full_is_an_error_that_says_so(path: str) -> None:
 
 
 async def test_a_disk_that_is_full_is_that_of_the_snapshots(path: str) -> None:
-    """The error names the snapshots' file, because the journal may be on another disk."""
+    """The error names the snapshots' file, because the journal may be on a different disk."""
     database = SnapshotDatabase(snapshots_path(path), "made")
     database._connection.execute("PRAGMA max_page_count=20")
     said = r"\.snapshots cannot be read or written: database or disk is full"
@@ -349,7 +349,7 @@ async def test_a_disk_that_is_full_is_that_of_the_snapshots(path: str) -> None:
 
 
 class _Pace:
-    """A pace that returns what the test sets."""
+    """A pace whose result is set by the test."""
 
     def __init__(self) -> None:
         self.is_allowed = True
@@ -364,7 +364,7 @@ class _Pace:
 
 
 async def test_an_append_in_the_event_loop_is_durable_when_it_returns(path: str) -> None:
-    """S2: once the pace says so, appends go to the thread again, in one order of positions."""
+    """S2: once the pace requires it, appends use the thread again, with positions in a single order."""
     pace = _Pace()
     async with led(SqliteJournal(path, lambda: "made", pace=pace)) as (journal, token):
         here = journal.append([b"a"], token)

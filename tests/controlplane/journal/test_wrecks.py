@@ -1,4 +1,4 @@
-"""Tests that the intact part of a shared journal starts a new era once an operator has accepted the loss."""
+"""Tests that the intact part of a shared journal begins a new era once an operator has accepted the loss."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -56,7 +56,7 @@ async def accepted(place: Place) -> AcceptedLoss:
 
 
 async def written(place: Place, count: int) -> None:
-    """Append as many records of their own after the golden ones."""
+    """Append this many new records after the golden ones."""
     async with led(place.journal()) as (journal, token):
         for _ in range(count):
             await journal.append([RECORD], token)
@@ -87,7 +87,7 @@ def flipped(place: Place, key: str) -> None:
 
 
 async def damage(place: Place, how: str) -> None:
-    """Lose or damage one of five appends at the end. The other records are 23 to 27."""
+    """Append records 23 to 27 one at a time, then damage the journal in this way."""
     await written(place, 5)
     if place.url:
         statement = {
@@ -259,7 +259,7 @@ async def test_an_earlier_leader_that_wakes_up_finds_its_number_taken(place: Pla
 async def test_a_loss_whose_acceptance_was_interrupted_is_accepted_again(
     place: Place, step: str, position: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a database, accepting a loss is one transaction."""
+    """A database cannot be interrupted here: accepting a loss is one transaction."""
     await damage(place, "an append is missing")
     create = place.bucket.create
 

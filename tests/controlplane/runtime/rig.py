@@ -1,4 +1,4 @@
-"""A runtime on a journal in memory whose clock and failures a test controls, and functions that build commands."""
+"""A runtime on an in-memory journal, with a controllable clock and failures, and functions that build commands."""
 
 import itertools
 from collections.abc import Awaitable, Callable
@@ -32,7 +32,7 @@ Connect = Callable[..., Awaitable[ControlClient]]
 
 
 def await_members(state: State) -> None:
-    """Kafka waits 3 s for members. The rig waits too, so that the first JoinGroup of a group is parked."""
+    """Kafka waits 3 s for members. The rig waits too, so that a group's first JoinGroup is parked."""
     state.groups.settings = GroupSettings(group_initial_rebalance_delay_ms=3_000)
 
 
@@ -42,7 +42,7 @@ def mistaken(*_: object) -> None:
 
 
 async def nobody(_: str, __: Standby) -> ControlPlaneStatus | None:
-    """Stands for control planes that do not answer."""
+    """Stands in for control planes that do not answer."""
     return None
 
 
@@ -105,7 +105,7 @@ class Rig:
         return self.state.partitions[topic_id, partition].high_watermark
 
     def let_go(self) -> None:
-        """End the hold on appends."""
+        """Stop holding appends."""
         self.memory.is_held = False
         self.memory.release()
 
@@ -122,7 +122,7 @@ def create_topic(name: str, partition_count: int = 1) -> Command:
 
 
 async def created(client: ControlClient, name: str = "a", partition_count: int = 1) -> bytes:
-    """Open a lease, which `commit` uses if it is the cluster's first, and create a topic. Return its id."""
+    """Open a lease, which `commit` uses if it is the cluster's first one, and create a topic. Return its id."""
     await client.call(open_lease())
     reply = await client.call(create_topic(name, partition_count))
     return reply.topics_created.topics[0].topic_id
@@ -140,20 +140,20 @@ def segment_slice(
     base_sequence: int = -1,
     flags: int = 0,
 ) -> SegmentSlice:
-    """Return a slice of one batch."""
+    """Return a slice with one batch."""
     row = COMMITTED_BATCH.pack(0, 100, count, 1_700_000_000_000, *producer, base_sequence, flags)
     return SegmentSlice(key, row)
 
 
 def commit(topic_id: bytes, *partitions: int) -> Command:
-    """Return a segment under the first lease with one record for each partition, by default for partition 0."""
+    """Return the commit of a segment under the first lease, with one record per partition (by default, partition 0)."""
     slices = [segment_slice((topic_id, partition)) for partition in partitions or (0,)]
     segment = SegmentId(lease_id=1, sequence=next(_sequences))
     return Command(commit_segment=commit_of(segment, 1000, slices))
 
 
 def base_offset(reply: Reply) -> int:
-    """Of the first batch of a commit."""
+    """Return the base offset of the first batch in a commit."""
     return verdicts_of(reply.segment_committed)[0].base_offsets[0]
 
 
@@ -163,17 +163,17 @@ def read(topic_id: bytes, partition: int = 0) -> Command:
 
 
 def heartbeat() -> Command:
-    """Return a heartbeat for a group without a name, which is answered without a record."""
+    """Return a heartbeat for a group without a name. Answering it takes no record."""
     return Command(heartbeat=Heartbeat())
 
 
 def refused() -> Command:
-    """Return the registration of an agent without an address, which is rejected."""
+    """Return an agent registration without an address, which is rejected."""
     return Command(register_agent=RegisterAgent())
 
 
 def join(group_id: str = "g") -> Command:
-    """Return a join that is parked until the member is removed, because the first of a group waits for others."""
+    """Return a join that is parked until the member is removed, because a group's first join waits for others."""
     return Command(
         join_group=JoinGroup(
             group_id=group_id,
@@ -187,6 +187,6 @@ def join(group_id: str = "g") -> Command:
 
 
 def leave(group_id: str = "g") -> Command:
-    """Return a command that removes the member of `join` and so answers the join."""
+    """Return a command that removes the member from `join`, and thereby answers the join."""
     members = [LeavingMember(group_instance_id="x")]
     return Command(leave_group=LeaveGroup(group_id=group_id, members=members))

@@ -57,7 +57,7 @@ async def rig() -> AsyncIterator[Rig]:
 
 
 async def appended(rig: Rig) -> list[list[bytes]]:
-    """Return the records of each append so far."""
+    """Return the records in each append so far."""
     return [batch.records async for batch in rig.memory.read(0)]
 
 
@@ -72,7 +72,7 @@ async def with_topic(rig: Rig) -> tuple[InProcessClient, bytes]:
 
 
 class Recorder:
-    """The client end of a session. It keeps everything that it receives, in order, and then calls `then`."""
+    """The client end of a session. It keeps everything that it receives, in order, and calls `then` each time."""
 
     def __init__(self, then: Callable[[Sequence[Reply]], None] = lambda _: None) -> None:
         self.then = then
@@ -149,12 +149,12 @@ async def test_records_that_arrive_while_an_append_runs_share_the_next(rig: Rig)
 
 
 async def confirmed(_: int) -> None:
-    """Nothing is answered without records in the tests that use it."""
+    """Does nothing: the tests that use it answer nothing without records."""
 
 
 @on_virtual_time
 async def test_clients_that_began_apart_share_slow_appends() -> None:
-    """Otherwise each would wait for the appends of the other."""
+    """Otherwise, each would wait for the other's appends."""
 
     class SlowJournal(MemoryJournal):
         def append(
@@ -187,7 +187,7 @@ async def test_clients_that_began_apart_share_slow_appends() -> None:
 
 @on_virtual_time
 async def test_after_a_slow_append_the_next_one_waits_until_answered_clients_are_quiet() -> None:
-    """Their commands come one after another, later than an eighth of the append's time."""
+    """Their commands arrive one after another, over more than an eighth of the append's duration."""
     journal = MemoryJournal("cluster")
 
     rig = await Rig(journal, confirm=confirmed).start()
@@ -255,7 +255,7 @@ async def test_a_listener_that_calls_in_does_not_upset_the_order(rig: Rig) -> No
 
 
 async def test_time_never_goes_back(rig: Rig) -> None:
-    """Nor does it fall behind the time journalled before a restart."""
+    """Nor does it fall behind the time that was journaled before a restart."""
     later = rig.clock.now_ms()
     await rig.client().call(create_topic("a"))
     rig.clock.set(-60_000)
@@ -284,13 +284,13 @@ DAY_MS = 86_400_000
 
 
 def register(rig: Rig, ahead_ms: int = 0, port: int = 9092) -> Command:
-    """Return the registration of an agent whose clock is ahead of the control plane's by this much."""
+    """Return the registration of an agent whose clock is this far ahead of the control plane's."""
     agent = RegisterAgent(host="h", port=port, clock_ms=rig.clock.now_ms() + ahead_ms)
     return Command(register_agent=agent)
 
 
 async def test_a_clock_that_was_wrong_for_a_while_leaves_nothing_in_the_journal(rig: Rig) -> None:
-    """An agent has the right time."""
+    """An agent has the correct time."""
     right = rig.clock.now_ms()
     rig.clock.set(30 * DAY_MS)
     await rig.restart()
@@ -307,7 +307,7 @@ async def test_a_clock_that_was_wrong_for_a_while_leaves_nothing_in_the_journal(
 
 
 async def test_after_a_long_outage_leases_last_as_long_as_ever(rig: Rig) -> None:
-    """Also if the first agent is heard only after the first tick, when the time jumps by the whole outage."""
+    """This also holds if the first agent registers only after the first tick, when time jumps by the whole outage."""
     client = rig.client()
     kept = (await client.call(open_lease(9_000))).lease_opened.lease_id
     rig.clock.set(30 * DAY_MS)
@@ -337,14 +337,14 @@ async def test_the_timer_ticks_when_the_clock_says_so(rig: Rig) -> None:
 
 
 async def run_for(rig: Rig, duration_ms: int) -> None:
-    """Let time pass in which the process runs."""
+    """Let time pass while the process runs."""
     for _ in range(duration_ms // rig.settings.tick_interval_ms):
         rig.clock.advance(rig.settings.tick_interval_ms)
         await iterations()
 
 
 async def test_what_waits_in_the_sockets_is_heard_before_anything_ends(rig: Rig) -> None:
-    """The process was suspended, for example by SIGSTOP or a closed lid."""
+    """The process was suspended, for example by SIGSTOP or by closing the laptop's lid."""
     client = rig.client()
     lease_id = (await client.call(register(rig))).agent_registered.lease_id
     await run_for(rig, 5_000)
@@ -410,7 +410,7 @@ async def test_bytes_that_wait_for_the_disk_are_bounded() -> None:
 async def test_a_large_partition_is_shown_in_parts_that_leave_time_for_others(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each reading of the clock advances it by 60 ms, so an iteration of the event loop shows one part."""
+    """Each reading of the clock advances it by 60 ms, so each iteration of the event loop shows one part."""
     monkeypatch.setattr(partitions, "SHOWN_EXTENTS", 2)
     client, topic_id = await with_topic(rig)
     lease_id = (await client.call(open_lease())).lease_opened.lease_id
@@ -438,7 +438,7 @@ async def test_a_large_partition_is_shown_in_parts_that_leave_time_for_others(
 async def test_many_commands_and_subscriptions_leave_time_for_others(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each reading of the clock advances it by 30 ms, so an iteration of the event loop handles at most two items."""
+    """Each reading of the clock advances it by 30 ms, so each iteration of the event loop handles at most two items."""
     client = rig.client()
     topic_id = await created(client, "a", 3)
     recorder = Recorder()
@@ -588,7 +588,7 @@ async def test_a_clean_stop_answers_what_was_decided(rig: Rig) -> None:
 
 
 async def test_what_was_not_durable_is_gone_after_a_crash(rig: Rig) -> None:
-    """No client has been answered about it (S2)."""
+    """No client has received an answer based on it (S2)."""
     client, topic_id = await with_topic(rig)
     await client.call(commit(topic_id))
     before = rig.runtime.serialized_state()
@@ -604,7 +604,7 @@ async def test_what_was_not_durable_is_gone_after_a_crash(rig: Rig) -> None:
 
 
 class Maker:
-    """Creates snapshots in this process. `failure` makes the next one fail."""
+    """Takes snapshots in this process. `failure` makes the next one fail."""
 
     def __init__(self) -> None:
         self.rig: Rig | None = None
@@ -694,7 +694,7 @@ async def test_a_snapshot_under_way_does_not_hold_the_end_up() -> None:
 
 
 async def test_a_record_that_does_not_follow_stops_the_start(rig: Rig) -> None:
-    """The journal is released, so the next start gives the same message."""
+    """The journal is released, so the next start fails with the same message."""
     opened_again = Rig(journal=rig.memory)
     await rig.runtime.close()
     opened = await rig.memory.open(None)
@@ -706,7 +706,7 @@ async def test_a_record_that_does_not_follow_stops_the_start(rig: Rig) -> None:
 
 
 async def test_a_record_of_a_later_version_is_no_damage(rig: Rig) -> None:
-    """The message must not offer to give up data."""
+    """The message must not suggest giving up data."""
     opened_again = Rig(journal=rig.memory)
     await rig.runtime.close()
     opened = await rig.memory.open(None)
@@ -717,7 +717,7 @@ async def test_a_record_of_a_later_version_is_no_damage(rig: Rig) -> None:
 
 
 async def test_a_snapshot_that_is_ahead_of_its_journal_is_refused(rig: Rig) -> None:
-    """A backup that restores only one of two files causes this. Positions would be assigned twice."""
+    """Restoring only one of the two files from a backup causes this. Positions would be assigned twice."""
     await iterations()
     await rig.memory.store_snapshot(Snapshot(9, (rig.runtime.serialized_state(),)))
     with pytest.raises(JournalCorrupt, match="position 9 and the journal at 1; restore both"):
@@ -756,7 +756,7 @@ async def test_a_stop_ends_the_timer_too(rig: Rig, monkeypatch: pytest.MonkeyPat
 
 
 async def test_an_abort_answers_nothing_more(rig: Rig) -> None:
-    """An abort is like a crash: a restart continues with what the journal contains."""
+    """An abort is like a crash: a restart continues from what the journal contains."""
     client, topic_id = await with_topic(rig)
     rig.memory.is_held = True
     call = asyncio.ensure_future(client.call(commit(topic_id)))
@@ -775,7 +775,7 @@ async def test_an_abort_answers_nothing_more(rig: Rig) -> None:
 async def test_the_machine_hears_over_which_session_a_command_came_and_when_it_ended(
     rig: Rig,
 ) -> None:
-    """Numbers are never reused within a run, and volatile events have no record."""
+    """Session numbers are never reused within a run, and volatile events have no records."""
     one, other = rig.client(), rig.client()
     for port, client in enumerate((one, other), 1):
         await client.call(Command(register_agent=RegisterAgent(host="a", port=port)))
@@ -831,7 +831,7 @@ async def test_a_snapshot_whose_process_cannot_start_is_told_and_another_is_trie
 
 @pytest.mark.slow
 async def test_snapshots_of_another_process_bound_journal_and_restart(tmp_path: Path) -> None:
-    """The runtime requests a snapshot, the process writes it, the journal is trimmed, and a restart loads it."""
+    """The runtime requests a snapshot, a process writes it, the journal is trimmed, and a restart loads it."""
     path = str(tmp_path / "control.db")
     rig = await rig_on(path).start()
     client, topic_id = await with_topic(rig)

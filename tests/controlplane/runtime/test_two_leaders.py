@@ -1,4 +1,4 @@
-"""Tests an earlier leader that does not know that it was replaced, because a lease or a clock was set wrongly."""
+"""Tests an earlier leader that does not know it was replaced, because a lease or a clock was set wrongly."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ FETCH = Command(offset_fetch=OffsetFetch(groups=[OffsetFetchGroup(group_id="g")]
 
 
 class Two:
-    """Leaders of one journal in a bucket. Each takes over from the previous one at once."""
+    """Leaders of one bucket journal. Each takes over from the previous one immediately."""
 
     def __init__(self, stack: AsyncExitStack) -> None:
         self._stack = stack
@@ -32,7 +32,7 @@ class Two:
         self._ids = iter(range(1, 1000))
 
     async def lead(self) -> ControlClient:
-        """Return a client of another leader."""
+        """Return a client of a new leader."""
         clock = ManualClock()
         tenure = LeasedTenure(clock, 60.0)
         tenure.renewed(clock.passed_ms())
@@ -61,7 +61,7 @@ async def two() -> AsyncIterator[Two]:
 
 
 class Producer:
-    """A producer of transactions under the first protocol, whose epoch stays the same."""
+    """A transactional producer with the first protocol, whose epoch stays the same."""
 
     def __init__(self, topic_id: bytes) -> None:
         self._partition = TopicPartition(topic_id=topic_id)
@@ -83,7 +83,7 @@ class Producer:
 
 
 async def test_an_earlier_leader_does_not_take_a_commit_for_the_one_before(two: Two) -> None:
-    """It knows that the previous transaction was committed and ended under the same epoch."""
+    """It only knows that the previous transaction, under the same epoch, was committed."""
     earlier = await two.lead()
     producer = Producer(await created(earlier))
     await producer.init(earlier)
@@ -98,7 +98,7 @@ async def test_an_earlier_leader_does_not_take_a_commit_for_the_one_before(two: 
 
 
 async def test_an_earlier_leader_lets_others_look(two: Two) -> None:
-    """It may do so for a lease, without any request to its journal."""
+    """It may answer reads for the duration of a lease, without any request to its journal."""
     earlier = await two.lead()
     topic_id = await created(earlier)
     await two.lead()

@@ -1,4 +1,4 @@
-"""A client of HTTP/2 that sends arbitrary frames as bytes (RFC 9113) over a blocking socket."""
+"""An HTTP/2 client (RFC 9113) that sends arbitrary frames as bytes over a blocking socket."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def headers_of(path: str) -> bytes:
-    """Return the headers of a gRPC call, each as a literal outside all tables."""
+    """Return the headers of a gRPC call, each as a literal that uses no table."""
     fields = {
         ":method": "POST",
         ":scheme": "http",
@@ -44,7 +44,7 @@ def headers_of(path: str) -> bytes:
 
 
 class Http2:
-    """One connection. It respects the server's windows, so that only the tested behaviour ends it."""
+    """A connection that respects the server's windows, so that only the tested behaviour ends it."""
 
     def __init__(self, address: str, seconds: float = 60.0) -> None:
         host, _, port = address.rpartition(":")
@@ -58,7 +58,7 @@ class Http2:
             self.take()
 
     def shut(self) -> None:
-        """Close the connection, also for a thread that reads from it."""
+        """Close the connection, even while another thread is reading from it."""
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
@@ -81,7 +81,7 @@ class Http2:
             view = view[room:]
 
     def take(self) -> tuple[int, int]:
-        """Take the next frame. Return its type and its stream. Raises ConnectionError at the end."""
+        """Take the next frame. Return its type and its stream. Raises ConnectionError if the connection has ended."""
         head = self._exactly(9)
         size, kind, flags, stream = (
             int.from_bytes(head[:3]),

@@ -1,4 +1,4 @@
-"""Tests that clients which abuse HTTP/2 cannot take the CPU or memory that serves others."""
+"""Tests that clients that abuse HTTP/2 cannot take CPU time or memory needed by others."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Plane:
         )
 
     def answers(self, times: int = 1) -> None:
-        """Return once it has answered this many queries of another client."""
+        """Return once it has answered this many queries from another client."""
         with grpc.insecure_channel(self.address) as channel:
             ask: Any = channel.unary_unary(STATUS_METHOD)  # type: ignore[call-arg]
             for _ in range(times):
@@ -135,7 +135,7 @@ FLOODS: Final = {
 
 
 def flood(address: str, frames: Callable[[Http2], Iterator[bytes]]) -> None:
-    """Send the frames. Opens a new connection whenever the server closes one."""
+    """Send the frames, over a new connection whenever the server closes one."""
     sent = 0
     while sent < FLOODS[frames]:
         connection = Http2(address)

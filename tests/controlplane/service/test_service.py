@@ -45,7 +45,7 @@ Serve = Callable[..., Awaitable[RunningControlPlane]]
 
 @pytest.fixture
 async def start(tmp_path: Path) -> AsyncIterator[Serve]:
-    """Serve one journal. Keyword arguments: address, settings."""
+    """Serve a journal. Takes the keyword arguments `address` and `settings`."""
     started: list[RunningControlPlane] = []
     ids = itertools.count(1)
 
@@ -68,7 +68,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Serve]:
 
 
 async def connected(address: str, give_up_after: float = 60) -> GrpcClient:
-    """Return a client that gives up after this many seconds, once it has had a session."""
+    """Return a connected client that gives up this many seconds after losing its session."""
     client = GrpcClient(address, lambda: 0.5, SessionLimits(give_up_after=60))
     client.start()
     await client.cluster.ready()
@@ -133,7 +133,7 @@ async def test_an_address_in_use_is_an_error_and_gives_the_journal_back(start: S
 
 
 async def test_what_ends_the_runtime_is_told(start: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An internal error ends the process, and clients learn that there is no answer."""
+    """An internal error ends the process, and clients learn that no answer will come."""
     running = await start()
     # A heartbeat may be sent again, and waits for another control plane until the client gives up.
     client = await connected(running.address, give_up_after=0.2)
@@ -167,7 +167,7 @@ async def test_a_session_is_ended_cleanly_from_either_side(start: Serve) -> None
 async def test_a_session_outlives_the_age_of_its_connection(
     start: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise, calls with an unknown outcome would fail once an hour."""
+    """Otherwise, calls would fail with an unknown outcome once an hour."""
     monkeypatch.setitem(listening._OPTIONS, "grpc.max_connection_age_ms", 50)
     running = await start()
     client = await connected(running.address)

@@ -51,7 +51,7 @@ ECHO = "/test.Test/Echo"
 
 
 async def echo(call: Call) -> None:
-    """Send back what arrives. Without input, send the subject of the client's certificate."""
+    """Echo the input. Without input, send the subject of the client's certificate."""
     came = await call.read_only(BytesValue)
     await call.write(came if came.value else BytesValue(value=call.subject.encode()))
 
@@ -107,7 +107,7 @@ async def test_strangers_are_refused(authority: Authority, tmp_path: Path) -> No
 
 
 async def test_a_session_of_tls_that_is_resumed_is_refused(authority: Authority) -> None:
-    """Its certificate may have expired since it was checked."""
+    """Its certificate may have expired since it was verified."""
     server, client = authority.issue("server"), authority.issue("client")
     async with ours(settings_of(server, authority)) as address:
         cache = ssl_session_cache.ssl_session_cache_lru(1)
@@ -231,7 +231,7 @@ async def client_of(
 
 
 async def test_roles(authority: Authority, tmp_path: Path) -> None:
-    """A job reads metadata but receives no secrets, neither in the snapshot nor when users change."""
+    """A job can read metadata but receives no secrets, neither in the snapshot nor when users change."""
     agent, job = authority.issue("agent"), authority.issue("job")
     principals = "User:CN=agent,O=tests"
     settings = ServiceSettings(tls=settings_of(agent, authority, principals), stop_grace=0.0)
@@ -280,7 +280,7 @@ async def test_roles(authority: Authority, tmp_path: Path) -> None:
 
 
 async def test_acls_decide_what_a_job_is_shown(authority: Authority, tmp_path: Path) -> None:
-    """A job sees topics that it may describe and watches topics that it may read, until the ACLs are removed."""
+    """A job sees the topics that it may describe and watches those that it may read, until the ACLs are removed."""
     agent, job = authority.issue("agent"), authority.issue("job")
     principals = "User:CN=agent,O=tests"
     settings = ServiceSettings(

@@ -1,4 +1,4 @@
-"""Compares decisions by ACLs with a plain reading of Kafka's rules."""
+"""Compares decisions based on ACLs with a straightforward reading of Kafka's rules."""
 
 import sys
 from typing import Final
@@ -66,7 +66,7 @@ def may(asked: Authorizer, operation: int, name: str = "t", host: str = HOST) ->
 def naive(
     acls: list[AclEntry], who: str, host: str, operation: int, kind: int, name: str, default: bool
 ) -> bool:
-    """Kafka's rules as its documentation states them."""
+    """Apply Kafka's rules as its documentation states them."""
     found = [
         each
         for each in acls
@@ -163,7 +163,7 @@ def test_what_is_allowed_somewhere(acls: list[AclEntry], operation: int) -> None
     ],
 )
 def test_an_idempotent_producer_needs_one_topic(acls: list[AclEntry], is_allowed: bool) -> None:
-    """KIP-679: a topic does not count if a prefix or the same name denies it."""
+    """KIP-679: a topic does not count if an ACL for a prefix or for the same name denies it."""
     assert authorizer(*acls).allows_somewhere(ALICE, HOST, Operation.WRITE, TOPIC) is is_allowed
 
 
@@ -207,7 +207,7 @@ def test_changes_take_effect_at_once() -> None:
 
 @pytest.mark.slow
 def test_many_changes_at_once_are_not_lost() -> None:
-    """The changes exceed the number that is remembered individually."""
+    """There are more changes than are remembered individually."""
     security = Security()
     asked = Authorizer(security)
     change(security, [acl(f"t{number}") for number in range(3000)])
@@ -259,7 +259,7 @@ def test_filters(wanted: AclFilter, names: set[str]) -> None:
 
 
 def test_long_names_are_not_remembered() -> None:
-    """Clients choose names, and the cache is bounded by decisions rather than bytes."""
+    """Clients choose the names, and the cache is bounded in decisions rather than bytes."""
     asked = authorizer(acl("n", pattern=PREFIXED))
     for length, references in ((256, 1), (257, 0)):
         name = "n" * length

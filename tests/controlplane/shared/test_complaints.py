@@ -1,4 +1,4 @@
-"""Tests which messages are new and which parts are kept, since they may contain text from any client."""
+"""Tests which messages count as new and which parts are kept, since they may contain text from any client."""
 
 from lacuna.controlplane.shared.complaints import Complaints
 from lacuna.controlplane.shared.config_values import printable

@@ -1,4 +1,4 @@
-"""Compares extents and dead ranges as columns with the plainest sets of offsets."""
+"""Compares extents and dead ranges in columns with plain sets of offsets."""
 
 import struct
 from array import array
@@ -163,7 +163,6 @@ def test_s18_dead_ranges_equal_a_set_of_offsets(
 
 
 def pairs_of(dead: DeadRanges) -> list[tuple[int, int]]:
-    """Return all ranges."""
     return list(zip(dead.firsts, dead.ends, strict=True))
 
 

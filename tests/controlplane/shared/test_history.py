@@ -31,7 +31,7 @@ class Log:
     offsets: list[int] = field(default_factory=lambda: [0])
 
     def change(self, after_ms: int, offsets: int = 1) -> None:
-        """Change the partition, which moves the last stable offset, by 0 if a transaction is open."""
+        """Change the partition, which moves the last stable offset (by 0 if a transaction is open)."""
         self.now_ms += after_ms
         if self.now_ms >= self.history.settled_ms:
             self.history.note(self.stable, self.now_ms)
@@ -40,7 +40,7 @@ class Log:
         self.offsets.append(self.stable)
 
     def visible(self, at_ms: int) -> int:
-        """Return what was stable before that moment."""
+        """Return which offset was stable before that moment."""
         return self.offsets[bisect_left(self.moved_ms, at_ms)]
 
     def at(self, second: int) -> int:
@@ -123,7 +123,7 @@ def test_a_busy_partition_reaches_far_back_with_few_entries(spread: int) -> None
 
 
 def test_several_partitions_answer_for_one_time() -> None:
-    """A partition with many entries has dropped some, and another has all. Each transaction moves both at once."""
+    """The busy partition has dropped some of its many entries. The idle one has them all. Some changes move both."""
     busy, idle = Log(), Log()
     for number in range(3_000):
         busy.change(1_000)

@@ -98,7 +98,7 @@ def test_a_log_start_that_is_no_extents_end_is_refused(log_start_offset: int) ->
 
 
 def test_s13_live_records_do_not_go_from_the_front_without_a_word() -> None:
-    """A job of version 0.1 removed expired records like this."""
+    """In version 0.1, a job removed expired records like this."""
     cluster = _old_and_fresh()
     assert swap(cluster, _without_old(cluster)) == ["PLAN_STALE"]
     assert swap(cluster, _without_old(cluster, keeps_from=10, log_start_offset=10)) == ["NONE"]
@@ -153,7 +153,7 @@ def test_aborted_records_go_from_the_front_and_the_log_start_stays() -> None:
 
 
 def test_a_swap_that_takes_live_records_silently_breaks_an_invariant() -> None:
-    """No command can do this, so the test uses the journal record of one."""
+    """No command can do this, so the test applies a journal record."""
     cluster = _old_and_fresh()
     (wanted,) = _without_old(cluster).partitions
     record = ExtentsReplaced(

@@ -1,4 +1,4 @@
-"""Each check of an invariant detects a state that violates it, which the tests make since no command leads to it."""
+"""Tests that each invariant check detects a violation. The tests alter the state, since no command leads there."""
 
 from array import array
 

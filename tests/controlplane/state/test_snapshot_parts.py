@@ -1,4 +1,4 @@
-"""Tests that a snapshot has parts of bounded size, which give the same state as one message."""
+"""Tests that a snapshot consists of parts of bounded size, which restore the same state as a single message."""
 
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ from tests.controlplane.verbs.script import run
 
 
 def filled() -> Cluster:
-    """Return a state with some of everything, none of which fits into a piece of two rows."""
+    """Return a state with some of everything, none of which fits into one piece of two rows."""
     cluster = Cluster()
     topic_id = cluster.create("a", 5)
     other_id = cluster.create("b", 2)

@@ -1,4 +1,4 @@
-"""Compares the tables of the state with plain dictionaries: deadlines, segments, ages of ids, shares of quotas."""
+"""Compares the tables in the state with plain dictionaries: deadlines, segments, ages of ids, shares of quotas."""
 
 import pytest
 from hypothesis import given
@@ -215,7 +215,7 @@ QUOTA = ("producer_byte_rate", (("user", "a"),))
 
 
 def rounds(demands: list[float], count: int = 8) -> list[float]:
-    """Return the final share of each agent if its clients want this part of the quota per second."""
+    """Return each agent's final share if its clients demand this much of the quota per second."""
     shares = Shares()
     given_now = [0.25] * len(demands)
     for number in range(count):

@@ -18,7 +18,7 @@ from tests.controlplane.verbs.script import run
 
 
 class Told(Cluster):
-    """Keeps the log line of each record, as the runtime logs it."""
+    """Keeps each record's log line, as the runtime logs it."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -1,4 +1,4 @@
-"""A state machine with a journal in memory, and short names for commands."""
+"""A state machine with an in-memory journal, and short names for commands."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ LOG_APPEND_TIME, FOLLOWS, TRANSACTIONAL, ADDS_PARTITION = 1, 2, 4, 8
 
 
 class Committed(NamedTuple):
-    """Return the answer to a commit. `message` gives the reason if the whole commit was rejected."""
+    """The answer to a commit. `message` gives the reason if the whole commit was rejected."""
 
     error_code: int
     slices: list[SliceVerdict]
@@ -44,7 +44,7 @@ class Committed(NamedTuple):
 
 
 class Cluster:
-    """Decides, replays and journals like the runtime, in one thread."""
+    """Decides, journals and replays like the runtime, in one thread."""
 
     def __init__(self, now_ms: int = 1_000_000, *, agents: int = 1) -> None:
         self.now_ms = now_ms
@@ -90,12 +90,12 @@ class Cluster:
         return decision.reply
 
     def do(self, verb: str, message: Any) -> Any:
-        """Return the result of a command of any kind."""
+        """Run a command of any kind. Return its result."""
         reply = self.reply(verb, message)
         return getattr(reply, reply.WhichOneof("result"))
 
     def initialize(self, transactional_id: str, timeout_ms: int = 60_000) -> dict[str, Any]:
-        """Return the fields by which commands name a new transactional producer."""
+        """Return the fields that identify a new transactional producer in commands."""
         made = self.do("init_producer_id", init_of(transactional_id, timeout_ms))
         return {
             "transactional_id": transactional_id,
@@ -104,7 +104,7 @@ class Cluster:
         }
 
     def tick(self, after_ms: int = 0) -> list[str]:
-        """Advance the clock and tick once. Return the names of the records."""
+        """Advance the clock and run one tick. Return the names of its records."""
         self.now_ms += after_ms
         decision = self.decide(machine.tick(self.state, self.context()))
         return [record.WhichOneof("event") for record in decision.records]
@@ -118,7 +118,7 @@ class Cluster:
         return topic_id
 
     def partition(self, text: str) -> TopicPartition:
-        """Return `name-0` as a message. An unknown topic gets an unused id."""
+        """Parse `name-0` into a message. An unknown topic gets an unused id."""
         name, _, index = text.rpartition("-")
         topic = self.state.topics_by_name.get(name)
         topic_id = b"?" * 16 if topic is None else topic.topic_id
@@ -140,7 +140,7 @@ class Cluster:
         return Committed(answer.error_code, verdicts_of(answer))
 
     def slice(self, text: str) -> SegmentSlice:
-        """Return a slice of a partition, without batches so far."""
+        """Return a slice of a partition, with no batches yet."""
         return SegmentSlice(key_of(self.partition(text)))
 
     def put(
@@ -154,7 +154,7 @@ class Cluster:
         timestamp: int | None = None,
         size: int = 100,
     ) -> int | str:
-        """Commits one batch in one segment; its base offset, or the name of its error."""
+        """Commit one batch in one segment. Return its base offset, or the name of its error."""
         given = self.slice(text)
         add_batch(
             given,
@@ -177,7 +177,7 @@ class Cluster:
         return self.state.partitions[wanted.topic_id, wanted.partition]
 
     def check(self) -> None:
-        """The journal replays to this state, a snapshot restores to it, and no log lacks its front."""
+        """Check that a replayed journal and a restored snapshot give this state, and that no log lacks its front."""
         for partition in self.state.partitions.values():
             check_front(partition)
         now = machine.snapshot(self.state)
@@ -189,7 +189,7 @@ class Cluster:
 
 
 class Unchecked(Cluster):
-    """Skips the check of the whole state around each command, which is slow for a large state."""
+    """Skips the check of the whole state on each command, which is slow for a large state."""
 
     def reply(self, verb: str, message: Any) -> Any:
         decision = machine.handle(self.state, Command(**{verb: message}), self.context())
@@ -197,7 +197,7 @@ class Unchecked(Cluster):
 
 
 def init_of(transactional_id: str, timeout_ms: int = 60_000) -> InitProducerId:
-    """Return the command of a new transactional producer."""
+    """Return the command that creates a transactional producer."""
     return InitProducerId(
         has_transactional_id=True,
         transactional_id=transactional_id,
@@ -218,7 +218,7 @@ def add_batch(
     size: int = 100,
     gap: int = 0,
 ) -> None:
-    """Append a batch to a slice, directly or `gap` bytes behind the previous one."""
+    """Append a batch to a slice, directly after the previous one or `gap` bytes later."""
     end = 64
     if given.batches:
         *_, (position, last_size, *_) = COMMITTED_BATCH.iter_unpack(given.batches)

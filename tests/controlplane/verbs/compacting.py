@@ -18,7 +18,7 @@ from tests.controlplane.verbs.cluster import Cluster
 
 
 def plan(cluster: Cluster, *texts: str, **wanted: Any) -> CompactionPlan:
-    """Return a plan for partitions such as `a-0`, by default for extents below 1000 bytes."""
+    """Return a plan for partitions such as `a-0`, by default for extents smaller than 1000 bytes."""
     partitions = [cluster.partition(text) for text in texts]
     given: dict[str, Any] = {"small_bytes": 1000} | wanted
     command = PlanCompaction(partitions=partitions, **given)
@@ -43,7 +43,7 @@ def rewritten(
     keeps_from: int = 0,
     **marks: Any,
 ) -> SwapPartition:
-    """Return what is live from `keeps_from` and the beginning of the segment, as one extent or separately."""
+    """Return the swap of a range for its live extents from `keeps_from` on, joined or separate, in this segment."""
     swap = ExtentSwap(first_offset=found.first_offset, end_offset=found.end_offset)
     live = [row for row in live_of(found) if row[0] >= keeps_from]
     if live and joins:
@@ -72,7 +72,7 @@ def rewritten(
 def swap_of(
     cluster: Cluster, *ranges: CompactionRange, joins: bool = True, **marks: Any
 ) -> SwapExtents:
-    """Return the swap of these ranges, each with its own segment unless nothing is left of it."""
+    """Return the swap of these ranges, with a segment for each unless none of its records are left."""
     command = SwapExtents()
     for found in ranges:
         cluster.sequence += 1
@@ -84,7 +84,7 @@ def swap_of(
 
 
 def swap(cluster: Cluster, command: SwapExtents) -> list[str]:
-    """Return the outcome of a swap as a name for each partition."""
+    """Return the outcome of a swap for each partition, as a name."""
     answer = cluster.do("swap_extents", command)
     assert answer.error_code == ErrorCode.NONE, answer
     return [ErrorCode(code).name for code in answer.error_codes]

@@ -1,4 +1,4 @@
-"""Text tables: a command, an arrow, what is expected. Comments and blank lines divide them.
+"""Text tables: a command, an arrow, and the expected result. Comments and blank lines separate them.
 
 topic NAME PARTITIONS [config=value]     put PARTITION xCOUNT [PID/EPOCH@SEQ [txn|tv2|follows]] [lat=MS]
 epoch EPOCH (a topic `a` with two partitions, and producer 1 of `x` with this epoch)
@@ -44,7 +44,7 @@ from tests.controlplane.verbs.cluster import (
 
 
 def run(table: str, cluster: Cluster | None = None) -> Cluster:
-    """Run a table line by line, then check that the journal replays to the same state."""
+    """Run a table line by line, then check that replaying the journal gives the same state."""
     cluster = cluster or Cluster()
     for number, line in enumerate(table.splitlines(), start=1):
         text = line.partition("#")[0].strip()
@@ -73,7 +73,7 @@ def _producer(text: str) -> tuple[int, int]:
 
 
 def _named(name: str, producer: str) -> dict[str, Any]:
-    """Return the fields that name a transactional producer."""
+    """Return the fields that identify a transactional producer."""
     producer_id, epoch = _producer(producer)
     return {"transactional_id": _id(name), "producer_id": producer_id, "producer_epoch": epoch}
 

@@ -1,4 +1,4 @@
-"""Tests the registration of agents, and live agents whose connection to the control plane is cut."""
+"""Tests the registration of agents, and live agents that lose their connection to the control plane."""
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.batches import commit_of, verdicts_of
@@ -24,7 +24,7 @@ from tests.controlplane.verbs.script import run
 
 
 def _agents(cluster: Cluster) -> list[tuple[list[int], int]]:
-    """Return the nodes and the number of processes of each delta since the last call."""
+    """Return the nodes and the number of processes in each delta since the last call."""
     changes = cluster.state.take_changes()
     assert all(isinstance(change, ClusterDelta) for change in changes)
     return [
@@ -140,7 +140,7 @@ class Sessions:
         self.cluster = cluster or Cluster(agents=0)
 
     def register(self, session: int, port: int) -> int:
-        """Return the lease."""
+        """Register an agent. Return its lease."""
         reply = self._handle(session, register_agent=RegisterAgent(host="a", port=port))
         lease_id: int = reply.agent_registered.lease_id
         return lease_id
@@ -151,7 +151,7 @@ class Sessions:
         return code
 
     def leave(self, session: int, lease_id: int) -> None:
-        """The agent announces that it is about to stop."""
+        """Announce that the agent is about to stop."""
         lease = RenewLease(lease_id=lease_id, is_leaving=True)
         assert self._handle(session, renew_lease=lease).lease_renewed.error_code == ErrorCode.NONE
 
@@ -179,16 +179,16 @@ class Sessions:
         return [agent.node_id for agent in self.cluster.state.cluster_snapshot().agents]
 
     def hidden(self) -> list[int]:
-        """Return the hidden nodes that it also receives."""
+        """Return the hidden nodes that a new session also receives."""
         snapshot = self.cluster.state.cluster_snapshot()
         return [agent.node_id for agent in snapshot.hidden_agents]
 
     def leaving(self) -> list[int]:
-        """Return the hidden nodes that still answer requests that they have read."""
+        """Return the hidden nodes that still answer the requests that they have read."""
         return list(self.cluster.state.cluster_snapshot().leaving_node_ids)
 
     def told(self) -> list[tuple[list[int], list[int]]]:
-        """Return the nodes and hidden leases of each delta since the last call."""
+        """Return the nodes and the hidden leases in each delta since the last call."""
         changes = self.cluster.state.take_changes()
         return [
             ([agent.node_id for agent in change.agents], list(change.hidden_lease_ids))
@@ -205,7 +205,7 @@ def two_agents() -> Sessions:
 
 
 def test_an_agent_whose_session_broke_is_hidden_and_keeps_its_lease() -> None:
-    """S2, S12: its requests in flight still commit."""
+    """S2, S12: its requests in flight can still commit."""
     sessions = two_agents()
     sessions.cluster.create("t")
     sessions.told()
@@ -225,7 +225,7 @@ def test_an_agent_whose_session_broke_is_hidden_and_keeps_its_lease() -> None:
 
 
 def test_an_agent_that_leaves_is_hidden_at_once_and_keeps_its_lease() -> None:
-    """S2, S12: requests that clients sent before they moved to other agents still commit."""
+    """S2, S12: requests that clients sent before they moved to other agents can still commit."""
     sessions = two_agents()
     sessions.cluster.create("t")
     sessions.told()
@@ -306,7 +306,7 @@ def test_the_lease_of_a_hidden_agent_ends_as_every_other() -> None:
 
 
 def test_an_agent_that_has_gone_is_a_broker_for_as_long_as_librdkafka_remembers_it() -> None:
-    """librdkafka waits indefinitely for a group's coordinator that disappeared from the brokers for a moment."""
+    """librdkafka waits indefinitely for a group's coordinator if it briefly disappears from the list of brokers."""
     sessions = two_agents()
     sessions.cluster.tick()
     sessions.cluster.tick(LEASE_DURATION_MS - 1)
@@ -325,7 +325,7 @@ def test_an_agent_that_has_gone_is_a_broker_for_as_long_as_librdkafka_remembers_
 
 
 def test_of_many_agents_that_have_gone_the_last_are_brokers() -> None:
-    """A cluster that is scaled down does not list all of them. A returning agent keeps its node id."""
+    """A cluster that is scaled down does not list all of them. An agent that returns keeps its node id."""
     sessions = Sessions()
     ports = range(1, MOST_MISSED + 5)
     for port in ports:

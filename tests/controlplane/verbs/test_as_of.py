@@ -1,4 +1,4 @@
-"""Tests what a read_committed consumer could see at a past time: ReadAsOf, and the histories behind it."""
+"""Tests what a read_committed consumer could see at a time in the past: ReadAsOf, and the histories behind it."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ class Past(Cluster):
         self.now_ms += 5_000
 
     def become(self, transactional_id: str) -> None:
-        """Let this producer write from now on."""
+        """Use this producer for writes from now on."""
         self.ids_ = self.initialize(transactional_id, 600_000)
         self.sequences: dict[str, int] = {}
 
@@ -75,7 +75,7 @@ def test_a_transaction_that_was_open_is_not_seen_in_any_partition() -> None:
 
 
 def test_a_committed_transaction_waits_behind_an_open_one_where_that_began() -> None:
-    """As for Kafka's consumers, no vector of last stable offsets shows it completely until then."""
+    """As with Kafka's consumers, no vector of last stable offsets shows it completely until then."""
     past = Past()
     past.begin("a-1")  # by `t`, which stays open
     past.become("transfer")

@@ -1,4 +1,4 @@
-"""Tests offsets, bounds and topic ids with tables (S1, S2, S3, S6)."""
+"""Tests offsets, bounds and topic ids, using tables (S1, S2, S3, S6)."""
 
 import pytest
 
@@ -178,7 +178,7 @@ def test_extents_a_run_is_of_one_transaction_and_one_timestamp_type() -> None:
 
 
 def test_s11_a_batch_was_sent_under_the_transactional_id_of_its_producer() -> None:
-    """The number above the flags names the id. 0 means that the request's id is unknown."""
+    """The number above the flags refers to the id. 0 means that the request's id is unknown."""
     cluster = run("topic a 1\ninit x -> 1/0\ninit y -> 2/0")
     tv2 = TRANSACTIONAL | ADDS_PARTITION
     given = cluster.slice("a-0")

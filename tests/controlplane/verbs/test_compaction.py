@@ -1,6 +1,6 @@
 """Tests PlanCompaction: what is worth rewriting, what bounds a range, and when a compacted topic is due.
 
-Also tests PlanCleaning, PlanCleaningRange and FinishCleaning, with which agents compact topics by key.
+Also tests PlanCleaning, PlanCleaningRange and FinishCleaning, which agents use to compact topics by key.
 """
 
 from itertools import pairwise
@@ -32,7 +32,7 @@ LARGE = 500_000
 
 
 def put(cluster: Cluster, sizes: str, text: str = "a-0") -> Cluster:
-    """Commit one record per extent: s is small, L large; t and l are the same with LogAppendTime."""
+    """Commit one record per extent: s is small and L is large; t and l are the same with LogAppendTime."""
     for kind in sizes:
         flags = LOG_APPEND_TIME if kind in "lt" else 0
         cluster.put(text, size=LARGE if kind in "Ll" else 100, flags=flags)
@@ -40,7 +40,7 @@ def put(cluster: Cluster, sizes: str, text: str = "a-0") -> Cluster:
 
 
 def ranges(cluster: Cluster, text: str = "a-0", **wanted: Any) -> list[tuple[int, int]]:
-    """Return (first, end) of the planned ranges of one partition."""
+    """Return (first, end) for the planned ranges in one partition."""
     found = plan(cluster, text, **wanted).ranges
     return [(each.first_offset, each.end_offset) for each in found]
 
@@ -95,7 +95,7 @@ def test_all_is_rewritten_where_that_is_asked_for() -> None:
 
 
 def test_all_is_rewritten_plan_by_plan() -> None:
-    """A plan that is full ends, and the next one continues from there."""
+    """A plan ends when it is full, and the next one continues from there."""
     cluster = put(run("topic a 1"), "LLLLL")
     found: list[tuple[int, int]] = []
     while some := ranges(
@@ -122,7 +122,7 @@ EXTENTS = st.lists(
 
 
 def _expected(extents: list[Extent], small_bytes: int) -> list[tuple[int, int]]:
-    """Return the expected plan, computed from its definition extent by extent. Each extent has one record."""
+    """Return the expected plan, computed according to the definition, extent by extent. Each extent has one record."""
     worth = {index for index, each in enumerate(extents) if each.is_dead}
     for index, (one, next_one) in enumerate(pairwise(extents)):
         are_small = max(one.size, next_one.size) < small_bytes
@@ -168,7 +168,7 @@ def test_what_is_worth_it_is_what_one_after_the_other_says(
 
 
 def test_a_range_ends_below_the_last_stable_offset() -> None:
-    """S3: nothing of an ongoing transaction, nothing after its first record, no extent that spans it."""
+    """S3: it has nothing from an open transaction or after its first record, and no extent that spans that record."""
     cluster = run("""
         topic a 1
         init x                                 -> 1/0
@@ -215,7 +215,7 @@ def test_what_a_range_says() -> None:
 
 
 def test_a_range_from_the_first_extent_on_begins_at_the_log_start() -> None:
-    """This shows a job that nothing older precedes the range, so that it may drop tombstones."""
+    """This tells a job that nothing precedes the range, so that it may drop tombstones."""
     cluster = run("topic a 1\ninit x\nput a-0 x2 1/0@0 tv2\nend2 x 1/0 abort")
     assert swap(cluster, swap_of(cluster, *plan(cluster, "a-0").ranges)) == ["NONE"]
     assert ranges(put(cluster, "ss")) == [(0, 4)]
@@ -239,7 +239,7 @@ def test_a_partition_that_is_not_there_has_no_range() -> None:
 
 
 def test_what_became_stable_a_moment_ago_is_left_alone() -> None:
-    """S14: a read_uncommitted consumer sees aborted records for at least the requested age."""
+    """S14: a read_uncommitted consumer can see aborted records for at least the requested age."""
     cluster = put(run("topic a 1"), "ss")
     assert ranges(cluster, min_age_ms=1000) == []
     put(cluster, "ss")
@@ -289,7 +289,7 @@ COMPACTED = "topic a 1 cleanup.policy=compact min.compaction.lag.ms=0\n"
 
 
 def compact(cluster: Cluster, text: str = "a-0", again_ms: int = 0, **wanted: int) -> bool:
-    """Plan and swap one range. Return whether there was one."""
+    """Plan and swap one range. Return whether there was one to swap."""
     for found in plan(cluster, text, **wanted).ranges:
         command = swap_of(cluster, found, compacted_to=found.end_offset, compact_again_ms=again_ms)
         assert swap(cluster, command) == ["NONE"]
@@ -326,7 +326,7 @@ def test_what_was_compacted_is_known_after_a_restart_and_to_older_snapshots_is_n
 
 
 def test_a_merge_leaves_it_compacted() -> None:
-    """A merge drops no live record and joins extents that were compacted before."""
+    """A merge drops no live records and joins extents that have already been compacted."""
     cluster = put(run(COMPACTED), "ss")
     assert compact(cluster)
     put(cluster, "s")
@@ -372,7 +372,7 @@ def test_min_compaction_lag_of_records_without_a_timestamp_counts_from_their_com
 
 
 def test_a_long_compacted_partition_is_cut_and_goes_on_behind() -> None:
-    """For every range, dropping values that a newer value in the range supersedes is correct."""
+    """In any range, it is correct to drop values that are superseded by a newer value in that range."""
     cluster = put(run(COMPACTED), "LLLLL")
     answer = plan(cluster, "a-0", max_extents=2)
     assert [(each.end_offset, each.has_more) for each in answer.ranges] == [(2, True)]
@@ -387,7 +387,7 @@ def test_a_long_compacted_partition_is_cut_and_goes_on_behind() -> None:
 
 
 def _compact_one_to_one(cluster: Cluster) -> None:
-    """Compact where no key has two values, so the number of extents stays the same."""
+    """Compact a partition in which no key has two values, so that the number of extents stays the same."""
     (found,) = plan(cluster, "a-0", rewrites_all=True).ranges
     command = swap_of(cluster, found, joins=False, compacted_to=found.end_offset)
     assert swap(cluster, command) == ["NONE"]

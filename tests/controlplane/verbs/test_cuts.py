@@ -1,4 +1,4 @@
-"""Tests cuts: the largest ends of partitions that split no transaction (read_cut), and what is remembered for them."""
+"""Tests cuts: the largest partition ends that split no transaction (read_cut), and what is remembered for them."""
 
 from itertools import pairwise, product
 from operator import le
@@ -37,8 +37,7 @@ class Step(NamedTuple):
 
 
 class Transfers(Unchecked):
-    """Three transactional producers and three partitions, with a list of the records (transaction, outcome) in
-    each."""
+    """Three transactional producers, and three partitions with a list of (transaction, outcome) for each record."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +95,7 @@ class Transfers(Unchecked):
         return [each.end_offset for each in self.read(*texts).partitions]
 
     def is_cut(self, ends: dict[str, int]) -> bool:
-        """Whether these ends show no open transaction, and of each committed one all remaining records or none."""
+        """Return whether the ends include no open transaction, and all remaining records of a committed one or none."""
         sides: dict[int, set[bool]] = {}
         for text, end in ends.items():
             for offset, (transaction, outcome) in enumerate(self.log[text]):
@@ -107,7 +106,7 @@ class Transfers(Unchecked):
         return all(len(each) == 1 for each in sides.values())
 
     def largest(self, *texts: str) -> list[int]:
-        """Return the largest cut. Of two cuts, the larger ends together are a cut too, so there is one."""
+        """Return the largest cut. It is unique: the larger ends of two cuts form a cut, too."""
         stable = [self.found(each).last_stable_offset for each in texts]
         ranges = [
             range(self.starts[text], end + 1) for text, end in zip(texts, stable, strict=True)
@@ -165,14 +164,13 @@ def test_joined_transactions_are_not_split_either(taken: list[Step], most: int) 
 
 
 class Seconds:
-    """The cut at each whole second of some transfers, as it was then."""
+    """The cut at each whole second during some transfers, as it was at that time."""
 
     def __init__(self, transfers: Transfers) -> None:
         self.transfers = transfers
         self.cuts: dict[int, list[int]] = {}
 
     def pass_by(self, milliseconds: int) -> None:
-        """Let time pass."""
         began, ended = self.transfers.now_ms, self.transfers.now_ms + milliseconds
         cut = self.transfers.cut()
         self.cuts |= dict.fromkeys(range(began // 1000 + 1, ended // 1000 + 1), cut)
@@ -184,7 +182,7 @@ class Seconds:
         return self.transfers.do("read_as_of", asked)
 
     def check(self, second: int) -> int:
-        """Ask for the cut of a second. Return the second that the answer is for; 0 if none is known."""
+        """Request the cut of a second. Return the second that the answer applies to, or 0 if none is known."""
         answer = self.as_of(second)
         if not answer.as_of_ms:
             return 0

@@ -1,4 +1,4 @@
-"""Tests DescribeCluster and DescribeMerges: the reports of agents, and the rewritten objects."""
+"""Tests DescribeCluster and DescribeMerges: the agents' reports and the rewritten objects."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Hot segments in the state machine: their commits, bounds, merges and ends. It never sees their bytes."""
+"""Tests hot segments in the state machine, which never sees their bytes: commits, bounds, merges and removal."""
 
 import itertools
 from typing import Any
@@ -33,7 +33,7 @@ from tests.controlplane.verbs.script import run
 def commit_hot(
     cluster: Cluster, partition: str, data: bytes = b"hot", *, sequence: int = 0, follows: int = 0
 ) -> Any:
-    """Commit one batch in a hot segment; return the answer."""
+    """Commit one batch in a hot segment. Return the answer."""
     cluster.sequence += 1
     segment = SegmentId(lease_id=hot_lease(cluster.lease_id), sequence=sequence or cluster.sequence)
     batches = cluster.slice(partition)
@@ -45,7 +45,7 @@ def commit_hot(
 
 
 def planned(cluster: Cluster, small_bytes: int = 50, min_extents: int = 32) -> list[int]:
-    """Return how many extents a merge plan has of each partition."""
+    """Return the number of extents from each partition in a merge plan."""
     command = PlanMerge(
         lease_id=cluster.lease_id,
         max_bytes=1 << 30,
@@ -134,7 +134,7 @@ def test_hot_extents_are_merged_however_few_and_large_they_are() -> None:
 def test_a_few_hot_extents_are_merged_without_those_that_were_merged_before(
     min_extents: int, expected: list[int]
 ) -> None:
-    """Else a partition with a few records a minute would write its last 256 KiB again each time."""
+    """Otherwise, a partition with a few records per minute would rewrite its last 256 KiB each time."""
     cluster = run("topic t 1")
     cluster.put("t-0")
     commit_hot(cluster, "t-0")
@@ -149,7 +149,7 @@ PAUSE_MS = AGE_MS // 2
 
 
 def moved_out(cluster: Cluster, max_bytes: int = 1 << 30) -> list[list[int]]:
-    """Merge as an agent does, until a plan has nothing. Return how many extents each plan has of each partition."""
+    """Merge as an agent does, until a plan is empty. Return the number of extents from each partition in each plan."""
     command = PlanMerge(
         lease_id=cluster.lease_id,
         max_bytes=max_bytes,
@@ -169,7 +169,7 @@ def moved_out(cluster: Cluster, max_bytes: int = 1 << 30) -> list[list[int]]:
 
 
 def old_enough(cluster: Cluster) -> list[list[int]]:
-    """Wait until what was committed is old enough, between two rounds. Return what that moves out."""
+    """Wait between two rounds until what was committed is old enough. Return what is then moved out."""
     for _ in range(5):
         cluster.now_ms += AGE_MS // 4
         moved = moved_out(cluster)
@@ -178,7 +178,7 @@ def old_enough(cluster: Cluster) -> list[list[int]]:
 
 @pytest.mark.slow
 def test_a_trickle_is_moved_out_twice_in_the_age_that_records_must_have() -> None:
-    """A plan for each partition with a new record would cost a PUT every few seconds."""
+    """Planning a merge for every partition with a new record would cost a PUT every few seconds."""
     cluster = run("topic t 2")
     waiting: list[int] = []
     moved_at: list[int] = []
@@ -199,7 +199,7 @@ def test_a_trickle_is_moved_out_twice_in_the_age_that_records_must_have() -> Non
 
 
 def test_a_round_moves_out_everything() -> None:
-    """Larger extents lie between the hot ones, so that a plan can take only one of these."""
+    """Larger extents lie between the hot ones, so that each plan can take only one hot extent."""
     cluster = run("topic t 1")
     moved_out(cluster)
     for _ in range(3):
@@ -211,7 +211,7 @@ def test_a_round_moves_out_everything() -> None:
 
 
 def test_many_do_not_wait_for_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half as many as one plan examines."""
+    """Many means half as many as one plan examines."""
     monkeypatch.setattr(merging, "MERGE_WINDOW", 20)
     for commits, expected in ((9, []), (10, [[10]])):
         cluster = run("topic t 1")
@@ -255,7 +255,7 @@ def test_a_read_waits_for_the_journal_and_changes_nothing() -> None:
     )
 )
 def test_the_intake_keeps_its_bounds(commits: list[tuple[int, int, int]]) -> None:
-    """(time since the last commit, size, bytes dropped before it); at most four seconds' worth at once."""
+    """Commits are (ms since the last one, size, bytes dropped before). At most 4 s worth are admitted at once."""
     intake = HotIntake()
     intake.bytes_per_second, intake.max_bytes = 250, 2_000
     now_ms, admitted = 10_000_000, []

@@ -151,7 +151,7 @@ def test_what_is_deleted(script: str) -> None:
 
 
 def test_ages_are_looked_at_as_often_as_retention_ms_says() -> None:
-    """A shorter retention takes effect without a wait of five minutes."""
+    """A shorter retention takes effect without waiting for five minutes."""
     cluster = run("""
         topic a 1 retention.ms=500000
         clock +0                               ->
@@ -176,7 +176,7 @@ def test_retention_goes_on_at_once_with_a_partition_of_many_extents(
 
 
 def test_retention_takes_records_without_a_timestamp_by_the_time_of_their_commit() -> None:
-    """Kafka uses the time of the file in this case. Later records follow."""
+    """Kafka uses the file's time in this case. Expired records after such a record wait for it."""
     cluster = run("topic a 1 retention.ms=10000\nclock +0 ->")
     cluster.put("a-0", timestamp=-1)
     cluster.now_ms += 5_000

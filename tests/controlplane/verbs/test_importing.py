@@ -1,4 +1,4 @@
-"""Records of another cluster: at their offsets, with holes, once, and in topics that accept nothing else."""
+"""Tests records from another cluster: at their offsets, with holes, once, and in topics that accept nothing else."""
 
 from typing import Any, Final
 
@@ -31,14 +31,14 @@ DELETE, SET = 1, 0
 
 
 class Importer(Cluster):
-    """Imports into the mirror `a`."""
+    """Imports records into the mirror topic `a`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.create("a", 2, mirror_source=SOURCE)
 
     def rows(self, *ranges: tuple[int, int], **changed: Any) -> bytes:
-        """Return extents of these offsets in the next segment, 100 bytes each."""
+        """Return extents with these offsets in the next segment, 100 bytes each."""
         identity = {"producer_id": -1, "transaction": 0, "flags": FLAG_TRUE_OFFSETS, **changed}
         return b"".join(
             EXTENT_ROW.pack(
@@ -59,7 +59,7 @@ class Importer(Cluster):
     def imported(
         self, first: int, end: int, *ranges: tuple[int, int], **changed: Any
     ) -> ImportSegment:
-        """Return the command that appends these ranges to a-0, the rest of [first, end) being holes."""
+        """Return the command that appends these ranges to a-0. The rest of [first, end) consists of holes."""
         given = ImportedSlice(
             partition=self.partition(changed.pop("partition", "a-0")),
             source=changed.pop("source", SOURCE),
@@ -73,7 +73,7 @@ class Importer(Cluster):
         return ImportSegment(segment=segment, object_size=100 * len(ranges), slices=[given])
 
     def take(self, command: ImportSegment) -> int:
-        """Return the verdict on the command's slice, or on all of it."""
+        """Return the verdict on the command's slice, or the error for the whole command."""
         answer = self.do("import_segment", command)
         if not isinstance(answer, SegmentCommitted) or answer.error_code:
             return int(answer.error_code)

@@ -45,7 +45,7 @@ ENOUGH = 1 << 20
 
 
 class Groups(Cluster):
-    """A topic `a` with two partitions, and commands of groups and transactions."""
+    """A topic `a` with two partitions, and commands for groups and transactions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class Groups(Cluster):
         )
 
     def joins_classic(self) -> None:
-        """Join one member, which is stable afterwards."""
+        """Add one member to a classic group, which then becomes stable."""
         join = JoinGroup(
             group_id="g",
             protocol_type="consumer",
@@ -124,7 +124,7 @@ class Groups(Cluster):
     def reads(
         self, name: str, offset: int = 0, max_bytes: int = ENOUGH, number: int = OFFSETS_NUMBER
     ) -> InternalPartitionRead:
-        """Return the partition with the records of a group or, by `number`, of a transactional id."""
+        """Return the partition that holds the records of a group or, depending on `number`, of a transactional id."""
         position = InternalPosition(
             topic=number, partition=partition_of(name), offset=offset, max_bytes=max_bytes
         )
@@ -141,7 +141,7 @@ class Groups(Cluster):
 
 
 def shown(entry: InternalEntry) -> str:
-    """Return `0 g a-1 = 5`: an entry's offset, key and the main part of its value, which a tombstone lacks."""
+    """Return `0 g a-1 = 5`: the offset, the key and the main part of the value, which a tombstone does not have."""
     key = entry.key
     where = f"{key.topic}-{key.partition}" if key.topic else ""
     name = " ".join(word for word in (key.name, Kind(key.kind).name, key.member_id, where) if word)
@@ -338,7 +338,7 @@ def changes_something(groups: Groups, chance: random.Random) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_what_readers_see_is_the_same_however_they_begin(seed: int) -> None:
-    """The readers are a list that followed every change, a fresh list, and pages of one entry."""
+    """The readers are a list that followed every change, a fresh list, and pages with one entry each."""
     chance = random.Random(seed)
     groups = Groups()
     groups.initializes("t")

@@ -173,7 +173,7 @@ def test_a_pin_does_not_become_shorter() -> None:
 
 
 def test_a_pin_holds_until_the_tick_that_ends_it() -> None:
-    """A renewal that arrived in time but waited in a socket is decided before that tick."""
+    """A renewal that arrived in time but waited in a socket is handled before that tick."""
     cluster = run("topic a 1\nput a-0 x1")
     pin_id, _ = pin(cluster, HOUR_MS)
     run("delete-records a-0 1 -> 1", cluster)
@@ -233,7 +233,7 @@ def test_two_partitions_in_two_segments_fenced_by_digests() -> None:
 
 
 def test_extents_of_one_partition_in_several_segments() -> None:
-    """A skewed partition is split between tasks, each of which writes its own segments."""
+    """A skewed partition is split among tasks, each of which writes its own segments."""
     cluster = run("topic a 1\n" + "put a-0 x10\n" * 4)
     (found,) = plan(cluster, "a-0").ranges
     command = swap_of(cluster, found)
@@ -321,7 +321,7 @@ def test_a_swap_for_nothing_where_others_lie_by_now_is_stale() -> None:
 
 
 def test_a_retry_is_answered_after_the_lease_has_ended() -> None:
-    """It changes nothing, and a driver that lost the reply needs the answer."""
+    """The retry changes nothing, and a driver that lost the reply needs the answer."""
     cluster = run(TWO)
     other = cluster.register()
     cluster.lease_id = 1

@@ -1,4 +1,4 @@
-"""Tests that after compaction, the metadata does not depend on the number of aborted transactions (S14)."""
+"""Tests that the size of compacted metadata does not depend on the number of aborted transactions (S14)."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def _cluster() -> Quick:
 
 
 def _transact(cluster: Quick, rounds: int, first: int, *, committed: bool) -> None:
-    """Run this many transactions of ten records for each producer, with one segment per round of all producers."""
+    """Run this many ten-record transactions for each producer. All producers share one segment per round."""
     for number in range(first, first + rounds):
         given = cluster.slice("a-0")
         for producer_id in range(1, PRODUCERS + 1):
@@ -60,7 +60,7 @@ def _transact(cluster: Quick, rounds: int, first: int, *, committed: bool) -> No
 
 
 def _compact(cluster: Quick) -> int:
-    """Compact until nothing is worth it, then collect the replaced objects. Return the number of removed extents."""
+    """Compact until nothing is worth it, then collect the replaced objects. Return the number of extents removed."""
     gone = 0
     while ranges := plan(cluster, "a-0", small_bytes=1 << 20).ranges:
         before = len(cluster.found("a-0").extents)
@@ -78,7 +78,7 @@ def _compact(cluster: Quick) -> int:
 
 
 def _sizes(cluster: Quick) -> dict[str, int]:
-    """Return the bytes of the whole state and of the parts that could contain aborted transactions."""
+    """Return the size in bytes of the whole state and of each part that could contain aborted transactions."""
     data = machine.snapshot(cluster.state)
     message = StateSnapshot.FromString(data)
     return {

@@ -205,7 +205,7 @@ def test_runs_are_as_long_as_a_round_needs_them() -> None:
 
 
 def test_examining_large_extents_takes_no_time_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan visits as many partitions as `_EXAMINED_AT_ONCE` allows, and each is searched once."""
+    """A plan visits as many partitions as `_EXAMINED_AT_ONCE` allows, and searches each of them once."""
     cluster = run("topic a 1")
     for _ in range(100):
         cluster.put("a-0", size=5000)
@@ -422,7 +422,7 @@ def run_quiet(cluster: Cluster, *lines: str) -> None:
 
 
 def test_what_became_stable_a_moment_ago_is_left_alone() -> None:
-    """S14: a read_uncommitted consumer sees aborted records for at least the age that a merge requests."""
+    """S14: a read_uncommitted consumer can see aborted records for at least the age that a merge requests."""
     cluster = run("""
         topic a 1
         put a-0 x10
@@ -443,7 +443,7 @@ def test_what_became_stable_a_moment_ago_is_left_alone() -> None:
 
 
 def test_what_is_old_enough_waits_for_no_more_than_a_quarter_of_its_age() -> None:
-    """So aborted records leave soon after their age, rather than after twice the age."""
+    """Aborted records thus disappear soon after their age, rather than after twice the age."""
     cluster = run("topic a 1")
     assert _plan(cluster, min_age_ms=1000) == []
     cluster.now_ms += 10

@@ -46,7 +46,7 @@ def slices(request: pytest.FixtureRequest) -> ModuleType:
 
 
 class Producers:
-    """Transactional producers, each with its principal, in a cluster with low bounds on their state."""
+    """Transactional producers, each with a principal, in a cluster with low bounds on their state."""
 
     def __init__(self) -> None:
         self.cluster = Cluster()
@@ -70,7 +70,7 @@ class Producers:
         return {"transactional_id": name, "producer_id": producer_id, "producer_epoch": epoch}
 
     def add(self, name: str, count: int) -> set[int]:
-        """Return names of partitions of one topic."""
+        """Add partitions of one topic to the transaction. Return the error codes."""
         command = AddPartitionsToTxn(
             **self.named(name),
             partitions=[self.cluster.partition(f"t-{number}") for number in range(count)],
@@ -78,7 +78,7 @@ class Producers:
         return set(self.cluster.do("add_partitions_to_txn", command).error_codes)
 
     def write(self, name: str, count: int) -> set[int]:
-        """Write to partitions of the other topic in one segment, which also adds them to the transaction."""
+        """Write to partitions of the other topic, which adds them to the transaction. Return the error codes."""
         given = []
         for number in range(count):
             each = self.cluster.slice(f"u-{number}")
@@ -88,7 +88,7 @@ class Producers:
         return {each.error_codes[0] for each in self.cluster.commit(*given).slices}
 
     def stage(self, name: str, count: int) -> set[int]:
-        """Stage offsets in a group that all producers share."""
+        """Stage offsets in a group that all producers share. Return the error codes."""
         command = TxnOffsetCommit(
             **self.named(name),
             group_id="g",
@@ -164,7 +164,7 @@ def test_partitions_beyond_the_share_are_refused_and_others_go_on(
 
 
 def test_staged_offsets_count_beside_the_committed_ones() -> None:
-    """Staged offsets that would replace others used to take no room, however many transactions staged them."""
+    """Staged offsets that would replace others used to take up no room, however many transactions staged them."""
     producers = Producers()
     with mock.patch.object(state_module, "MOST_TRANSACTIONAL_ID_BYTES", MOST):
         assert producers.stage("a", 40) == {0}

@@ -1,4 +1,4 @@
-"""Tests producers: their ids and epochs, and their windows of sequences."""
+"""Tests producers: their ids and epochs, and their windows of sequence numbers."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -313,7 +313,7 @@ def test_producers_leave_no_more_windows_than_there_may_be(
 
 
 def put_all(cluster: Cluster, name: str, producer_ids: list[int]) -> None:
-    """Commit a batch of each of these producers at once."""
+    """Commit one batch from each of these producers together."""
     given = cluster.slice(name)
     for producer_id in producer_ids:
         window = cluster.found(name).producers.get(producer_id)

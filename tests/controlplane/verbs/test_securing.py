@@ -46,7 +46,7 @@ def quota(name: str | None, *removed: str, **values: float) -> Quota:
 
 
 def agents_copy(cluster: Cluster) -> Security:
-    """Return the copy of an agent that connects now."""
+    """Return the copy that an agent receives if it connects now."""
     copy = Security()
     copy.apply(cluster.state.cluster_snapshot().security)
     return copy
@@ -210,7 +210,7 @@ def test_one_owner_cannot_use_up_all_tokens(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_token_that_is_gone_is_not_renewed() -> None:
-    """The renewal also removes it, so a token that its owner has expired cannot return."""
+    """The renewal also removes the token, so one that its owner has expired cannot return."""
     cluster = Cluster()
     token = DelegationToken(token_id="t", expiry_ms=1 << 50)
     later = DelegationToken(token_id="t", expiry_ms=1 << 51)

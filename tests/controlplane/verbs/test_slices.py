@@ -36,7 +36,7 @@ def slices(request: pytest.FixtureRequest) -> ModuleType:
 
 
 class Checked:
-    """One form as `commits` calls it. Compares its results with protobuf's, and keeps them."""
+    """One form, as `commits` calls it. Compares its results with protobuf's and keeps them."""
 
     def __init__(self, form: ModuleType) -> None:
         self.form = form
@@ -59,7 +59,7 @@ class Checked:
 
 
 def _drive(form: ModuleType, seed: int, patch: pytest.MonkeyPatch) -> tuple[Checked, bytes]:
-    """Commit what a seed gives, most of it valid. Return the results and the final state."""
+    """Commit random slices from a seed, most of them valid. Return the results and the final state."""
     checked = Checked(form)
     patch.setattr(commits, "decide_slices", checked.decide_slices)
     patch.setattr(commits, "replay_slices", checked.replay_slices)
@@ -193,7 +193,7 @@ def test_a_commit_whose_rows_do_not_fit_is_refused(slices: ModuleType) -> None:
 
 
 def _committing(cluster: Cluster, data: bytes) -> SegmentCommitted:
-    """Return the result of these bytes as a CommitSegment in another segment, or nothing if it is rejected."""
+    """Return the result of committing these bytes as a CommitSegment in a new segment, empty if it is rejected."""
     cluster.sequence += 1
     command = CommitSegment.FromString(data)
     command.segment.lease_id, command.segment.sequence = cluster.lease_id, cluster.sequence

@@ -1,4 +1,4 @@
-"""Tests a time that is in doubt, and one that an operator sets (ADR 53)."""
+"""Tests a time that is in doubt, and one that is set by an operator (ADR 53)."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -26,7 +26,7 @@ SPANS = {"duration_ms", "transaction_timeout_ms", "session_timeout_ms", "rebalan
 
 
 def aged() -> Cluster:
-    """Create records, idempotence windows, ids, offsets and an object that all expire by age."""
+    """Create records, idempotence windows, ids, offsets and an object, all of which expire by age."""
     cluster = run("""
         topic a 1 retention.ms=1000
         topic b 1
@@ -48,7 +48,7 @@ def commit_offset(cluster: Cluster, partition: str) -> None:
 
 
 def due(cluster: Cluster) -> tuple[list[str], int]:
-    """Return what a tick removes by age, and the number of objects planned for deletion."""
+    """Return the events in which a tick removes things by age, and the number of objects planned for deletion."""
     events = cluster.tick()
     lease_id = cluster.register()
     command = PlanCollection(lease_id=lease_id, max_segments=10)
@@ -156,7 +156,7 @@ def test_a_time_that_is_set_forwards_moves_nothing_else() -> None:
 
 
 def test_a_pause_is_added_to_what_ends_by_silence() -> None:
-    """A lease, a transaction, a member's session and a pin each last longer by the pause, and then end."""
+    """A lease, a transaction, a member's session and a pin are each extended by the pause, and then end."""
     cluster = run("""
         topic a 1
         init x timeout=60000                   -> 1/0
@@ -186,7 +186,7 @@ def test_a_pause_is_added_to_what_ends_by_silence() -> None:
 
 
 def test_a_pause_moves_the_deadlines_of_no_group() -> None:
-    """They follow when the groups are next used or due, so that the step costs the same with any number of groups."""
+    """They are moved when a group is next used or due, so the pause costs the same with any number of groups."""
     cluster = Cluster()
     for number in range(20):
         join_both(cluster, number)
@@ -221,7 +221,7 @@ def test_what_is_heard_after_a_pause_counts_from_then() -> None:
 
 
 def join_both(cluster: Cluster, number: int) -> None:
-    """A member joins a classic group, and one a consumer group."""
+    """Join a classic group with one member, and a consumer group with another."""
     join = JoinGroup(group_id=f"classic {number}", protocol_type="consumer", client_id="c")
     join.session_timeout_ms = join.rebalance_timeout_ms = 10_000
     join.protocols.add(name="range")

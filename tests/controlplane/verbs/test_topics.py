@@ -129,7 +129,7 @@ def test_many_partitions_are_deleted_by_several_commands(monkeypatch: pytest.Mon
 
 
 def test_very_many_offsets_that_go_get_no_tombstones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Readers of __consumer_offsets no longer see them either."""
+    """Readers of __consumer_offsets no longer see the offsets either."""
     monkeypatch.setattr(offsets, "MOST_BURIED", 3)
     cluster = Cluster()
     topic_ids = [cluster.create(name, 4) for name in "ab"]
@@ -362,7 +362,7 @@ def test_values_are_stored_as_they_are_shown() -> None:
 
 
 def test_configs_that_contradict_each_other_are_refused() -> None:
-    """This also holds if one of them was set before."""
+    """This also holds if one of them was already set."""
     sentence = (
         "INVALID_CONFIG conflict topic config setting min.compaction.lag.ms (100) > "
         "max.compaction.lag.ms (10)"
@@ -452,7 +452,7 @@ def test_alter_topic_configs_is_all_or_nothing() -> None:
 
 
 def test_alter_topic_configs_may_replace_all() -> None:
-    """Configs that are not named return to their defaults (AlterConfigs)."""
+    """Configs that are not listed are reset to their defaults (AlterConfigs)."""
     cluster = Cluster()
     cluster.create("a", retention_ms="7")
     change = ConfigChange(name="retention.bytes", value="9")

@@ -1,4 +1,4 @@
-"""Tests transactions with tables (S4, S5, S8, S9, S21)."""
+"""Tests transactions, using tables (S4, S5, S8, S9, S21)."""
 
 import pytest
 
@@ -225,7 +225,7 @@ def test_s8_epoch_exhaustion_gives_a_new_producer_id() -> None:
 
 
 def test_s8_after_the_rollover_the_old_producer_is_fenced_until_the_next_epoch() -> None:
-    """Kafka was measured to do the same."""
+    """Measurements show that Kafka does the same."""
     run("""
         epoch 32766
         put a-0 x1 1/32766@0 tv2               -> 0
@@ -271,7 +271,7 @@ def test_s8_no_producer_acts_in_the_coordinators_last_epoch() -> None:
 
 
 def test_s8_after_the_coordinators_last_epoch_a_producer_goes_on_with_a_new_id() -> None:
-    """KIP-360 and a repeated abort both lead to it. No client sees epoch 32767."""
+    """This happens with KIP-360 and with a repeated abort. No client sees epoch 32767."""
     beyond("""
         init x from=1/32766                    -> 2/0
         init x from=1/32766                    -> 2/0    # a retry
@@ -369,7 +369,7 @@ def test_s8_transactional_ids_that_nobody_uses_expire() -> None:
 
 
 def test_s9_a_partition_joins_before_its_batch_is_refused() -> None:
-    """Kafka was measured to do the same. A batch that its producer may not send adds no partition."""
+    """Measurements show that Kafka does the same. A batch that its producer may not send adds no partition."""
     cluster = begun_tv2("""
         put a-1 x1 1/0@5 tv2                   -> OUT_OF_ORDER_SEQUENCE_NUMBER
         see a-1                                -> 0..0..0
@@ -404,7 +404,7 @@ def test_s9_a_transaction_of_which_all_was_refused_can_be_committed() -> None:
 
 
 def test_s9_a_segment_may_begin_a_transaction_with_a_refused_batch() -> None:
-    """Its accepted batches, of this producer and of another, belong to the right transactions."""
+    """Its accepted batches, from this producer and another one, belong to the right transactions."""
     cluster = run("topic a 3\ninit x\ninit y")
     slices = [cluster.slice(f"a-{index}") for index in range(3)]
     flags = TRANSACTIONAL | ADDS_PARTITION
@@ -429,7 +429,7 @@ def test_s9_a_segment_may_begin_a_transaction_with_a_refused_batch() -> None:
 
 
 def test_s21_a_transaction_names_the_partitions_of_the_groups_whose_offsets_it_commits() -> None:
-    """It names partitions of __consumer_offsets until it ends, as in Kafka."""
+    """It lists these partitions of __consumer_offsets until it ends, as in Kafka."""
     cluster = begun_tv1("offsets x 1/0 g  -> NONE\noffsets x 1/0 h  -> NONE")
     command = DescribeTransactions(transactional_ids=["x"])
     (described,) = cluster.do("describe_transactions", command).transactions
@@ -469,7 +469,7 @@ def test_s21_describe_producers_shows_where_the_transaction_began() -> None:
 
 
 def test_s21_s9_a_new_epoch_at_the_end_forgets_the_sequence() -> None:
-    """Kafka's markers with the next epoch do the same: under TV2, at a timeout, with a successor, and with a new id."""
+    """Kafka's markers with the next epoch do the same: under TV2, on a timeout, with a successor, and with a new id."""
     cluster = run("""
         topic a 1
         init x                                 -> 1/0
@@ -563,7 +563,7 @@ def test_transitions_are_data_and_an_illegal_one_is_our_own_mistake() -> None:
 
 
 def test_an_agent_that_slept_past_its_lease_ends_no_transaction() -> None:
-    """S4, S5: under TV1 a delayed EndTxn looks valid, but an agent with an expired lease is no coordinator."""
+    """S4, S5: under TV1, a delayed EndTxn looks valid, but an agent whose lease has expired is no coordinator."""
     cluster = run("""
         topic a 1
         init x

@@ -1,4 +1,4 @@
-"""Tests versioned deltas and a watcher's replica that applies them (S3)."""
+"""Tests versioned deltas, and a watcher's replica that applies them (S3)."""
 
 import struct
 from unittest import mock
@@ -19,7 +19,7 @@ from tests.controlplane.verbs.test_merging import _plan, merge
 
 
 class Replica:
-    """Applies deltas as an agent does, in the plainest way."""
+    """Applies deltas as an agent does, but in the simplest way."""
 
     def __init__(self, snapshot: PartitionDelta) -> None:
         assert snapshot.is_snapshot
@@ -180,7 +180,7 @@ def test_s14_a_replica_follows_a_merge_and_a_log_start_inside_an_extent() -> Non
 
 
 class Unwanted:
-    """The feed of a view whose deltas come from the test."""
+    """Serves as the feed for a view whose deltas come from the test."""
 
     def want(self, view: PartitionView) -> None: ...
 
@@ -201,7 +201,7 @@ class Unwanted:
 def test_s3_a_view_is_shown_many_extents_in_parts(
     before: list[str], meanwhile: list[str], most: int
 ) -> None:
-    """Any change may happen between the parts: each part has few extents, and together they are the partition."""
+    """Anything may change between the parts. Each part has few extents, and together they make up the partition."""
     cluster = run("topic a 1\ninit x\ninit y")
     for step in before:
         _change(cluster, step)
@@ -224,14 +224,14 @@ def test_s3_a_view_is_shown_many_extents_in_parts(
 
 
 def _show(view: PartitionView, part: PartitionDelta, most: int) -> int:
-    """Apply a part. Return the offset at which the next one begins."""
+    """Apply a part. Return the offset below which the next one lies."""
     assert len(ExtentTable.from_columns(part.extents)) <= most
     assert view.apply(part)
     return part.older_below
 
 
 def _change(cluster: Cluster, step: str) -> None:
-    """Change the partition, if that is possible now."""
+    """Change the partition, if this is currently possible."""
     found = cluster.found("a-0")
     x = cluster.state.transactional_ids["x"]
     match step:

@@ -1,4 +1,4 @@
-"""Compares the lag of a reader with a walk along the fates of all offsets."""
+"""Compares a reader's lag with a walk over the fates of all offsets."""
 
 from typing import NamedTuple
 

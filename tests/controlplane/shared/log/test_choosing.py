@@ -1,4 +1,4 @@
-"""Tests the loops of fetches and merge plans over extents, in both forms, against plain lists."""
+"""Tests the loops over extents for fetches and merge plans, in both forms, against plain lists."""
 
 from array import array
 from dataclasses import astuple, dataclass
@@ -17,7 +17,7 @@ CHOOSING = "lacuna.controlplane.shared.log.choosing"
 
 @pytest.fixture(scope="session", params=FORMS)
 def choosing(request: pytest.FixtureRequest) -> ModuleType:
-    """`lacuna.controlplane.shared.log.choosing`, interpreted and compiled."""
+    """Returns `lacuna.controlplane.shared.log.choosing`, interpreted and compiled."""
     return interpreted(CHOOSING) if request.param == "interpreted" else compiled(CHOOSING)
 
 
@@ -63,7 +63,7 @@ def test_live_extents_are_chosen_until_they_reach_the_limit(
 def test_s18_however_many_extents_are_dead_they_are_bisected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A hundred thousand dead extents lie between two live ones."""
+    """There are a hundred thousand dead extents between two live ones."""
     module, count, looked = interpreted(CHOOSING), 100_000, 0
 
     class Counting:
@@ -141,7 +141,7 @@ class Limits:
     keeps_dead: bool
 
     def run_of(self, rows: list[tuple[int, int]], first: int) -> int:
-        """Return where the run that begins with a row ends."""
+        """Return where the run that begins at row `first` ends."""
         for last in range(first, len(rows)):
             before = sum(size for kind, size in rows[first:last] if kind != DEAD)
             kind, size = rows[last]

@@ -1,4 +1,4 @@
-"""Compares reading a log with a naive reader, extent by extent and offset by offset."""
+"""Compares reading a log with a naive reader that goes extent by extent and offset by offset."""
 
 from array import array
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def table_of(spans: list[tuple[int, int]]) -> ExtentTable:
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[ExtentTable, DeadRanges, int]:
-    """Draws extents, dead ranges (with and without extents) and the end offset."""
+    """Draws extents, dead ranges (with and without extents), and an end offset."""
     spans, dead, offset = [], DeadRanges(), draw(st.integers(0, 3))
     for kind in draw(st.lists(st.sampled_from([LIVE, DEAD, DEAD, HOLE, DEAD_HOLE]), max_size=25)):
         end = offset + draw(st.integers(1, 4))
@@ -153,7 +153,7 @@ def test_a_dead_range_is_jumped_however_many_extents_are_in_it(aborted: int) -> 
 
 @st.composite
 def pieces(draw: st.DrawFn) -> list[Piece]:
-    """Draws pieces of few objects, with and without gaps between them."""
+    """Draws pieces of a few objects, with and without gaps between them."""
     found, positions = [], {1: 0, 2: 0}
     for offset in range(draw(st.integers(0, 20))):
         sequence = draw(st.sampled_from([1, 1, 2]))
@@ -165,7 +165,7 @@ def pieces(draw: st.DrawFn) -> list[Piece]:
 
 
 def naive_groups(found: list[Piece], gap: int, most: int) -> Iterator[list[int]]:
-    """Group by the rule, pair by pair."""
+    """Apply the rule for grouping pair by pair."""
     group: list[int] = []
     for index, piece in enumerate(found):
         if group:

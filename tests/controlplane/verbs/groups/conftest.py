@@ -1,4 +1,4 @@
-"""Plays text scripts over the pure machine. Each line is a command and its expected result.
+"""Runs text scripts on the pure machine. Each line is a command and its expected result.
 
     join a                     -> a: MEMBER_ID_REQUIRED
     join a                     -> a: gen=1 range leader=a of a
@@ -8,8 +8,8 @@
     given group_max_size=2     ->       settings of groups, from now on
 
 Members are named after their clients. `waits` marks a command that is answered later. Messages to other members follow
-behind ` | `, on separate lines if necessary. After each line the durable state is compared with a replay of the whole
-journal, and with a snapshot written and read.
+after ` | `, on separate lines if necessary. After each line, the durable state is compared with a replay of the whole
+journal and with a restored snapshot.
 """
 
 import re
@@ -50,18 +50,18 @@ def parse_ms(text: str) -> int:
 
 
 def partition_of(text: str) -> TopicPartition:
-    """Parse `t-0`: partition 0 of the topic whose id is sixteen times `t`."""
+    """Parse `t-0`, which is partition 0 of the topic whose id is `t` sixteen times."""
     topic, _, partition = text.rpartition("-")
     return TopicPartition(topic_id=topic.encode() * 16, partition=int(partition))
 
 
 def name_of(partition: TopicPartition) -> str:
-    """Invert partition_of."""
+    """Return the text that partition_of parses."""
     return f"{partition.topic_id.decode()[0]}-{partition.partition}"
 
 
 def error_name(code: int) -> str:
-    """Return the name of an error. NONE is `ok`."""
+    """Return the name of an error, or `ok` for NONE."""
     return ErrorCode(code).name if code else "ok"
 
 
@@ -134,7 +134,7 @@ class Bench:
         return self.state.groups
 
     def add_partitions(self) -> None:
-        """Add all partitions: one partition stands for each."""
+        """Add all partitions. They share a single Partition."""
         self.state.partitions = dict.fromkeys(PARTITIONS, Partition(PARTITIONS[0], History(0)))
 
     def context(self) -> Context:
@@ -148,7 +148,6 @@ class Bench:
         return self.next_id.to_bytes(16, "big")
 
     def delete_partitions(self, topic_id: bytes) -> None:
-        """Delete a topic's partitions."""
         kept = self.state.partitions
         self.state.partitions = {key: kept[key] for key in kept if key[0] != topic_id}
 
@@ -160,7 +159,7 @@ class Bench:
         self.check()
 
     def check(self) -> None:
-        """Check that the durable state equals the journal's and the snapshot's."""
+        """Check that the durable state matches the journal and a snapshot."""
         snapshot = durable(self.groups)
         assert durable(loaded(snapshot)) == snapshot
         assert durable(self.replayed()) == snapshot
@@ -170,7 +169,7 @@ class Bench:
             assert (group.metadata_size, group.speakers) == (sum(map(size_of, said)), spoken)
 
     def check_every_prefix(self) -> None:
-        """Check that a snapshot at any moment and the journal after it give the state."""
+        """Check that a snapshot at any moment, followed by the rest of the journal, gives this state."""
         final = durable(self.groups)
         state, restored = State(), State()
         state.topics = restored.topics = self.state.topics  # tombstones have their names
@@ -182,7 +181,7 @@ class Bench:
             event(state)
 
     def replayed(self) -> Groups:
-        """Return a new process's state."""
+        """Return the state of a new process."""
         state = State()
         state.groups = Groups(settings=self.settings)
         state.topics = self.state.topics  # tombstones have their names
@@ -191,7 +190,7 @@ class Bench:
         return state.groups
 
     def outcome(self, change: Callable[[State], None]) -> None:
-        """Apply a record from another part of the machine that involves groups."""
+        """Apply a record from another part of the machine that affects groups."""
         self.journal.append(change)
         change(self.state)
         self.check()
@@ -210,14 +209,14 @@ class Bench:
         return decision.reply, decision.completions
 
     def ask(self, command: Command) -> Reply:
-        """Return the reply to a command that is answered at once."""
+        """Return the reply to a command that is answered immediately."""
         reply, completions = self.send("", command)
         assert reply is not None
         assert not completions
         return reply
 
     def run(self, line: str) -> str:
-        """Run one line without its expectation. Return the result as text."""
+        """Run one line without its expected result. Return the actual result as text."""
         verb, *words = line.split()
         return str(getattr(self, f"do_{verb}")(*words)).strip()
 
@@ -351,7 +350,7 @@ class Bench:
         return ",".join(error_name(code) for code in left.error_codes)
 
     def do_forget(self, name: str) -> str:
-        """The client of a waiting member has disconnected."""
+        """Disconnect the client of a waiting member."""
         for token in [token for token, waiting in self.waiting.items() if waiting == name]:
             self.groups.forget_token(token)
             del self.waiting[token]
@@ -360,7 +359,7 @@ class Bench:
     # --- offsets -----------------------------------------------------------------------------
 
     def offsets(self, words: tuple[str, ...]) -> list[g.CommittedOffset]:
-        """Parse `t-0@12` or `t-0@12/metadata`, or `t-0@12/*4097` for that many characters."""
+        """Parse `t-0@12` or `t-0@12/metadata`, or `t-0@12/*4097` for metadata of that many characters."""
         offsets = []
         for word in words:
             if "@" not in word:
@@ -517,7 +516,7 @@ B = TypeVar("B", bound=Bench)
 
 
 def follow(bench: B, script: str) -> B:
-    """Run a script on a bench and compare every line with its expectation."""
+    """Run a script on a bench, and compare every line with its expected result."""
     lines = re.sub(r"\n\s*\|", " |", script.strip()).splitlines()
     for number, line in enumerate(lines, 1):
         command, _, expected = line.partition("->")

@@ -1,4 +1,4 @@
-"""Tests DescribeGroups, ListGroups and DeleteGroups, and the configs of groups (KIP-848, S26)."""
+"""Tests DescribeGroups, ListGroups and DeleteGroups, and group configs (KIP-848, S26)."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def alter(
     validate_only: bool = False,
     replaces_all: bool = False,
 ) -> tuple[str, str]:
-    """Return the name of the error and its message."""
+    """Alter a group's configs. Return the name of the error and its message."""
     command = AlterGroupConfigs(
         group_id=group_id,
         changes=[ConfigChange(name=n, operation=o, value=v) for n, o, v in changes],
@@ -106,7 +106,7 @@ def alter(
 
 
 def described(bench: ConsumerBench, *group_ids: str) -> dict[str, dict[str, str]]:
-    """Return the configs that are set, by group. Without names, return those of all groups."""
+    """Return the configs that are set, by group. Without ids, include all groups."""
     command = DescribeGroupConfigs(group_ids=group_ids, all_groups=not group_ids)
     reply = bench.ask(Command(describe_group_configs=command))
     return {each.group_id: dict(each.configs) for each in reply.group_configs_described.groups}

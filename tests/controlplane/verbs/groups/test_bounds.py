@@ -49,7 +49,7 @@ STEPS = st.lists(
 
 
 class Clients:
-    """Clients of a cluster whose groups may occupy a MiB."""
+    """Clients of a cluster whose groups may take up 1 MiB."""
 
     def __init__(self) -> None:
         self.cluster = Cluster()

@@ -1,4 +1,4 @@
-"""Tests sessions, rebalance timeouts and retention: what time alone ends, and what outlives a restart."""
+"""Tests sessions, rebalance timeouts and retention: what ends through time alone, and what survives a restart."""
 
 import pytest
 

@@ -1,9 +1,9 @@
 """Tests random histories of a group: members join, sync, beat, leave and vanish, time passes, and processes restart.
 
 In every history (S26):
-- a parked request is answered at most once, and never left behind once time has passed;
-- every answer of one generation names one leader, and only that leader sees the members;
-- within one process the generation never goes back, and each new one is higher;
+- a parked request is answered at most once, and is never left behind once time has passed;
+- every answer in one generation names the same leader, and only that leader sees the members;
+- within one process, the generation never goes back, and each new one is higher;
 - each member's assignment comes from that generation's leader and is meant for this member;
 - the durable state equals a replay of the journal, at every prefix (checked by the bench).
 """
@@ -29,7 +29,7 @@ PROTOCOLS = st.sampled_from(["range", "range,sticky", "sticky,range", "range:x"]
 
 
 def who(member_id: str) -> str:
-    """Return the client of any of its ids. A static member changes ids."""
+    """Return the client that has this member id. A static member's id changes."""
     return member_id.partition("-")[0]
 
 
@@ -97,7 +97,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(name=CLIENT)
     def sync(self, name: str) -> None:
-        """Assign every member its own id, so that a wrong assignment shows."""
+        """Assign every member its own id, so that a wrong assignment is noticed."""
         members = [
             g.MemberAssignment(member_id=member_id, assignment=member_id.encode())
             for member_id in self.bench.member_ids.values()
@@ -162,7 +162,7 @@ class Histories(RuleBasedStateMachine):
         self.forget_ended()
 
     def forget_ended(self) -> None:
-        """A deleted group starts at generation 1 again."""
+        """Forget a deleted group's generation, since its successor starts again at 1."""
         if not self.bench.groups.exists("g"):
             self.last_generation = 0
 
@@ -193,7 +193,7 @@ class Histories(RuleBasedStateMachine):
         assert set(self.bench.waiting) == self.bench.groups.live.parked
 
     def teardown(self) -> None:
-        """With no member returning, every wait ends."""
+        """Check that every wait ends if no member returns."""
         self.bench.check_every_prefix()
         for _ in range(8):
             self.bench.run("after 8d")

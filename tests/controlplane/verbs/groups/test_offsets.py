@@ -122,7 +122,7 @@ def test_offsets(script: str) -> None:
     ],
 )
 def test_a_fenced_member_cannot_commit(line: str, expected: str) -> None:
-    """KIP-447: it can commit neither plainly nor in a transaction."""
+    """KIP-447: it can commit neither outside nor inside a transaction."""
     bench = play("stable")
     before = len(bench.journal)
     assert bench.run(line) == expected
@@ -130,7 +130,7 @@ def test_a_fenced_member_cannot_commit(line: str, expected: str) -> None:
 
 
 def test_a_deleted_topic_takes_its_offsets_with_it() -> None:
-    """S6: its pending offsets go too. Offsets of other topics stay."""
+    """S6: its pending offsets are removed too. Offsets of other topics are kept."""
     play("""
     commit x t-0@1 u-0@1             -> x: ok,ok
     txn_commit x 7 t-0@2 u-0@2       -> x: ok,ok

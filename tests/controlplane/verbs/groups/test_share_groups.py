@@ -1,4 +1,4 @@
-"""Plays scripts of share groups over the pure machine (KIP-932): the lines of consumer groups, and these.
+"""Runs scripts for share groups on the pure machine (KIP-932), with the lines for consumer groups and these.
 
 log t-0 10                    ->            appends ten records; `dead` aborts them, `open` leaves them undecided
 share a topics=t              -> a: 2 t:0   member a joins or beats, `share a leaves`
@@ -79,7 +79,7 @@ class ShareBench(ConsumerBench):
         return ""
 
     def do_end(self, place: str, kind: str = "") -> str:
-        """End the open transaction of a partition."""
+        """End the open transaction in a partition."""
         partition = self.state.partitions[key_of(partition_of(place))]
         first = partition.ongoing.pop(1)
         if kind == "dead":
@@ -98,13 +98,13 @@ class ShareBench(ConsumerBench):
         return reply.group_configs_altered.error_message[:60]
 
     def do_queue(self, topic: str, is_enabled: str = "true") -> str:
-        """Make a topic a dead-letter queue, or end that."""
+        """Make a topic a dead-letter queue, or stop it from being one."""
         found = self.state.topics_by_name[topic]
         found.set_configs({"errors.deadletterqueue.group.enable": is_enabled}, {})
         return ""
 
     def do_rule(self, name: str, value: str = "") -> str:
-        """Set a config of all brokers."""
+        """Set a config for all brokers."""
         self.state.security.configs[f"errors.deadletterqueue.{name}"] = value
         return ""
 
@@ -252,7 +252,7 @@ BEGIN = """
 
 
 def play(script: str) -> ShareBench:
-    """Run a script after BEGIN, and compare every line with its expectation."""
+    """Run a script after BEGIN, and compare every line with its expected result."""
     bench = follow(ShareBench(), BEGIN + script)
     bench.check_every_prefix()
     return bench
@@ -562,7 +562,7 @@ def test_members_share_partitions_evenly_and_keep_theirs(
 
 
 def test_letters_of_one_group_keep_no_other_group_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan has room for one letter here, and each is of the group that was planned longest ago."""
+    """Here, a plan has room for one letter, which comes from the group whose last plan is the oldest."""
     monkeypatch.setattr(dead_letters, "_MOST_LETTERS", 1)
     play("""
         topic dlq.t 1                 ->
@@ -609,7 +609,7 @@ def test_one_plan_gives_up_a_bounded_number_of_records(monkeypatch: pytest.Monke
 
 
 def test_one_tick_ends_a_bounded_number_of_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next tick continues with another partition, and so does the end of locks if a member leaves."""
+    """The next tick continues with another partition, also for the locks of a member that leaves."""
     monkeypatch.setattr(share_records, "_MOST_RUNS", 1)
     play("""
         topic u 2                     ->

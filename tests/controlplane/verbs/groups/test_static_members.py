@@ -1,4 +1,4 @@
-"""Tests static members (KIP-345), which return under a new id without a rebalance and fence the old id (S26)."""
+"""Tests static members (KIP-345), which return with a new id without a rebalance and fence the old id (S26)."""
 
 import pytest
 

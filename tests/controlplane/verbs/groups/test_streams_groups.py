@@ -1,4 +1,4 @@
-"""Plays scripts of streams groups over the pure machine (KIP-1071): the lines of consumer groups, and these.
+"""Runs scripts for streams groups on the pure machine (KIP-1071), with the lines for consumer groups and these.
 
 app 0:t>r 1:*r+c             ->            the topology: subtopology 0 reads t and writes r; 1 reads the repartition
                                            topic r and has the changelog c; `*r/8` gives r 8 partitions, `=t,u`
@@ -6,7 +6,7 @@ app 0:t>r 1:*r+c             ->            the topology: subtopology 0 reads t a
 set num.standby.replicas 1   ->            a config of the group
 join a                       -> a: 2 0:0,1 active tasks; `~1:0` are standby tasks, `^1:0` warm-up tasks
 join a                       -> a: 1 [3]   [3] is a status: internal topics are missing; `make` creates them
-beat a owned                 -> a: 3       reports the tasks that it was given; `beat a has=0:0~1:1` other ones
+beat a owned                 -> a: 3       reports the tasks that it was given; `beat a has=0:0~1:1` reports others
 bye a                        -> a: -1      leaves; `bye a for=-2` leaves temporarily
 settle                       -> a=0:0 b=0:1     all members beat until no tasks change
 state                        -> Stable 3/3 a=3:0:0 b=3:0:1
@@ -65,7 +65,7 @@ def shown(tasks: Tasks) -> str:
 
 
 def parsed(text: str) -> Tasks:
-    """Invert `shown`, with `+` or spaces between the parts."""
+    """Parse what `shown` returns, with `+` or spaces between the parts."""
     roles: dict[str, set[Task]] = {mark: set() for mark in ROLES}
     for part in text.replace("+", " ").split():
         if part == "-":
@@ -144,7 +144,7 @@ class StreamsBench(ConsumerBench):
         return reply.group_configs_altered.error_message
 
     def do_make(self) -> str:
-        """Create the internal topics that the last answer asked for."""
+        """Create the internal topics that the last answer requested."""
         for name, count in self.missing.items():
             self.do_topic(name, str(count))
         return " ".join(f"{name}:{count}" for name, count in sorted(self.missing.items()))
@@ -228,11 +228,11 @@ class StreamsBench(ConsumerBench):
         return f"{row.topic}:{','.join(map(str, row.partitions))}"  # type: ignore[attr-defined]
 
     def do_why(self) -> str:
-        """Show the details of the last answer's statuses, or its message."""
+        """Show the details of the statuses in the last answer, or its message."""
         return " | ".join(self.details)
 
     def do_commit(self, name: str, *words: str) -> str:
-        """Commit as clients since OffsetCommit v9 do, and as earlier ones with `old`."""
+        """Commit as clients do since OffsetCommit v9, or with `old`, as earlier ones did."""
         options = self.options(tuple(word for word in words if "@" not in word))
         command = g.OffsetCommit(
             offsets=self.offsets(words),
@@ -269,7 +269,7 @@ class StreamsBench(ConsumerBench):
         return " | ".join([head, *members])
 
     def do_tell(self, name: str, epoch: str, text: str) -> str:
-        """Describe the topology, and show what is kept."""
+        """Describe the topology. Return the name of the error."""
         command = DescribeTopology(
             group_id=self.group_id,
             member_id=name,
@@ -288,7 +288,7 @@ BEGIN = """
 
 
 def play(script: str) -> StreamsBench:
-    """Run a script after BEGIN, and compare every line with its expectation."""
+    """Run a script after BEGIN, and compare every line with its expected result."""
     bench = follow(StreamsBench(), BEGIN + script)
     bench.check_every_prefix()
     return bench
@@ -317,7 +317,7 @@ def test_a_task_is_given_once_its_owner_has_given_it_up() -> None:
 
 
 def test_topics_that_do_not_fit_are_told() -> None:
-    """The statuses are MISSING_SOURCE_TOPICS and INCORRECTLY_PARTITIONED_TOPICS, with Kafka's words."""
+    """The statuses are MISSING_SOURCE_TOPICS and INCORRECTLY_PARTITIONED_TOPICS, with Kafka's wording."""
     play("""
     app 0:x,y=x,y                 ->
     join a                        -> a: 2 - [1]
@@ -361,7 +361,7 @@ def test_topics_that_do_not_fit_are_told() -> None:
     ],
 )
 def test_an_invalid_topology_is_refused(app: str, why: str) -> None:
-    """A refused first member leaves no group behind."""
+    """A first member that is rejected leaves no group behind."""
     bench = play(f"""
     app {app}                     ->
     join a                        -> a: STREAMS_INVALID_TOPOLOGY
@@ -373,7 +373,7 @@ def test_an_invalid_topology_is_refused(app: str, why: str) -> None:
 
 @pytest.mark.slow
 def test_a_topology_is_bounded() -> None:
-    """One step configures it and assigns its tasks."""
+    """It is configured, and its tasks are assigned, in a single step."""
     bench = StreamsBench()
     for number in range(3):
         bench.do_topic("xyz"[number], "7000")
@@ -577,7 +577,7 @@ def test_streams_groups(script: str) -> None:
 
 @pytest.mark.slow
 def test_standby_tasks_are_elsewhere_and_take_over() -> None:
-    """A process has a task once. What had a standby becomes active there."""
+    """A process never has a task twice. A standby task becomes active in its own process."""
     play("""
     topic c 4                     ->
     app 0:t+c                     ->
@@ -600,7 +600,7 @@ def test_standby_tasks_are_elsewhere_and_take_over() -> None:
 def test_members_of_a_group_report_a_bounded_number_of_offsets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Those that are known change, and those of a member that has left make room."""
+    """Known offsets can be updated, and a member that leaves makes room for others."""
     monkeypatch.setattr(streams_members, "MOST_OFFSETS", 3)
     bench = play("""
     topic c 4                     ->
@@ -618,7 +618,7 @@ def test_members_of_a_group_report_a_bounded_number_of_offsets(
 
 
 def test_required_tags_are_asked_for() -> None:
-    """MISSING_CLIENT_TAGS is 6. Clients of v0 do not know it."""
+    """The status MISSING_CLIENT_TAGS (6) is unknown to clients that use v0."""
     bench = play("""
     app 0:t                       ->
     set rack.aware.assignment.tags zone ->
@@ -629,7 +629,7 @@ def test_required_tags_are_asked_for() -> None:
 
 
 def test_a_member_commits_for_the_tasks_that_it_has_had() -> None:
-    """S26: an older epoch will do if the member has had the task since then (KIP-1251)."""
+    """S26: an older epoch is accepted if the member has had the task since then (KIP-1251)."""
     play("""
     app 0:t                       ->
     join a                        -> a: 2 0:0,1,2,3
@@ -660,7 +660,7 @@ def test_a_member_commits_for_the_tasks_that_it_has_had() -> None:
 
 
 def test_a_description_of_the_topology_is_kept() -> None:
-    """KIP-1331: of a member, for the group's topology."""
+    """KIP-1331: only a member may send it, and only for the group's current topology."""
     bench = play("""
     app 0:t                       ->
     join a                        -> a: 2 0:0,1,2,3
@@ -674,7 +674,7 @@ def test_a_description_of_the_topology_is_kept() -> None:
 
 
 def test_a_long_chain_is_configured_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each subtopology is looked at twice, although each reads what the one after it writes."""
+    """Each subtopology is examined twice, although each reads what the one after it writes."""
     looks = 0
     real = streams_topology._most_read
 
@@ -694,7 +694,7 @@ def test_a_long_chain_is_configured_in_few_steps(monkeypatch: pytest.MonkeyPatch
 
 
 def subtopologies(**counts: int) -> dict[str, Subtopology]:
-    """Return subtopologies by id; `s1=3` has state."""
+    """Return subtopologies by id. Those whose names begin with `s` have state."""
     return {
         name: Subtopology(count, name.startswith("s"), {}) for name, count in sorted(counts.items())
     }
@@ -731,7 +731,7 @@ def subtopologies(**counts: int) -> dict[str, Subtopology]:
 def test_tasks_are_assigned(
     before: dict[str, str], topology: dict[str, int], standbys: int, after: dict[str, str]
 ) -> None:
-    """The `sticky` assignor, by member/process."""
+    """This is the `sticky` assignor. The keys are member/process."""
     runners = [
         Runner(each.partition("/")[0], each.partition("/")[2], parsed(tasks))
         for each, tasks in sorted(before.items())
@@ -741,7 +741,7 @@ def test_tasks_are_assigned(
 
 
 def test_tasks_go_to_members_that_know_more_of_their_state() -> None:
-    """Members report how far they have read a changelog on their disk."""
+    """Members report how far they have read each changelog into their state on disk."""
     runners = [
         Runner("a", "p", NO_TASKS, {("s", 0): 5}),
         Runner("b", "q", NO_TASKS, {("s", 0): 7, ("s", 1): 1}),
@@ -752,7 +752,7 @@ def test_tasks_go_to_members_that_know_more_of_their_state() -> None:
 
 @pytest.mark.parametrize("standbys", [0, 1, 2])
 def test_many_tasks_are_balanced_and_few_move(standbys: int) -> None:
-    """All tasks are assigned, to members that have about as many, and one that leaves moves few but its own."""
+    """All tasks are assigned, evenly among the members, and few tasks move apart from those of a member that leaves."""
     topology = subtopologies(s0=40, s1=33, x=40)
     runners = [Runner(f"m{each}", f"p{each // 2}") for each in range(8)]
     targets = assign_sticky(runners, topology, standbys)

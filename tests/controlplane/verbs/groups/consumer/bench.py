@@ -1,4 +1,4 @@
-"""Plays scripts of consumer groups over the pure machine: the classic player's lines, and these.
+"""Runs scripts for consumer groups on the pure machine, with the lines for classic groups and these.
 
     topic t 4                     ->            creates a topic or adds partitions; `drop t` deletes it
     beat a topics=t               -> a: 1 t:0,1,2,3      member a joins or beats; epoch, and assignment if sent
@@ -8,7 +8,7 @@
     settle                        -> a=t:0,1 b=t:2,3     all members beat until no assignment changes
     state                         -> Stable 2/2 a=2:t:0,1 b=2:t:2,3
 
-Topics' ids are sixteen times their letter. Members' names are also their ids.
+A topic's id is its letter, sixteen times. Members' names are also their ids.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def shown(assignment: Assignment) -> str:
 
 
 def parsed(text: str) -> Assignment:
-    """Invert `shown`."""
+    """Parse what `shown` returns."""
     rows = [row.partition(":")[::2] for row in text.split("+") if ":" in row]
     return {
         topic.encode() * 16: frozenset(int(each) for each in indexes.split(","))
@@ -90,7 +90,7 @@ STABLE = """
 
 @dataclass
 class ConsumerBench(Bench):
-    """Like Bench, with topics and with members of the consumer protocol."""
+    """Like Bench, with topics and with members that use the consumer protocol."""
 
     stable: ClassVar[Mapping[str, str]] = {"": STABLE}
 
@@ -188,7 +188,7 @@ class ConsumerBench(Bench):
         return f"{answered.member_epoch} {shown(self.owned[name])}"
 
     def do_settle(self, *words: str) -> str:
-        """Run at most the number of rounds that a reconciliation can take."""
+        """Run rounds of heartbeats, at most as many as a reconciliation can take."""
         names = [name for name, epoch in self.epochs.items() if epoch > 0]
         quiet = 0
         for _ in range(20):
@@ -266,7 +266,7 @@ class ConsumerBench(Bench):
         return self.do_heartbeat(name, f"gen={generation}", *words)
 
     def do_csync(self, name: str, *words: str) -> str:
-        """Also store the assignment."""
+        """Sync, and store the assignment."""
         generation = -self.epochs.get(f"{name}*", 0)
         return self.do_sync(name, f"gen={generation}", *words)
 

@@ -1,4 +1,4 @@
-"""Tests members of both protocols in one group: upgrade, downgrade, and the answers to each (S26, KIP-848)."""
+"""Tests members with both protocols in one group: upgrades, downgrades, and the responses to each (S26, KIP-848)."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def test_an_operator_takes_out_a_consumer_by_leave_group() -> None:
 
 @pytest.mark.slow
 def test_offsets_of_topics_that_a_classic_group_no_longer_reads_expire() -> None:
-    """As in Kafka, they expire a week after their commit. Offsets of topics that it reads stay while it has members."""
+    """As in Kafka, they expire a week after their commit. The others are kept while it has members."""
     bench = play("""
     topic t 4
     topic u 1

@@ -1,9 +1,10 @@
-"""Tests random histories: members of both protocols join, beat, leave and vanish, topics change, and processes restart.
+"""Tests random histories: members with both protocols join, beat, leave and vanish, topics change, and processes
+restart.
 
 In every history (S26):
-- no two living clients ever own one partition: each revokes it before another gets it;
-- once all is quiet the group is stable, and every partition of a wanted topic has one owner;
-- the durable state equals a replay of the journal, and each step keeps its sums (the bench).
+- no two living clients ever own the same partition: one revokes it before another gets it;
+- once everything is quiet, the group is stable and every partition of a wanted topic has one owner;
+- the durable state equals a replay of the journal, and the sums are right after each step (checked by the bench).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(name=NEW, owned=st.sampled_from(["", "owned"]))
     def beat(self, name: str, owned: str) -> None:
-        """Beat. The client at once drops partitions that are no longer assigned, or all if it is fenced."""
+        """Beat. The client immediately drops partitions that are no longer assigned to it, or all if it is fenced."""
         if self.bench.epochs.get(name) and self.bench.run(f"beat {name} {owned}").endswith(OUT):
             self.forget(name)
 
@@ -59,7 +60,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(name=NEW)
     def vanish(self, name: str) -> None:
-        """The client disappears silently and owns nothing."""
+        """Make the client disappear silently, so that it owns nothing."""
         self.forget(name)
 
     def forget(self, name: str) -> None:
@@ -105,7 +106,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 9, 20, 46]))
     def time_passes(self, seconds: int) -> None:
-        """Clients that were silent for a session stop by themselves, as real ones do."""
+        """Let time pass. Clients whose sessions have timed out stop by themselves, as real ones do."""
         self.bench.run(f"after {seconds}s")
         group = self.bench.groups.consumers.get("g")
         alive = group.members if group is not None else {}
@@ -119,7 +120,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def all_is_quiet(self) -> None:
-        """With only living clients of the consumer protocol, the group settles."""
+        """Check that the group settles if all of its members are living clients of the consumer protocol."""
         group = self.bench.groups.consumers.get("g")
         living = {name for name, epoch in self.bench.epochs.items() if epoch > 0}
         if group is None or set(group.members) != living or not living:

@@ -238,7 +238,7 @@ def test_who_may_not_know_its_epoch_is_told_again(lost: str) -> None:
 
 @LOSSES
 def test_who_may_not_know_that_it_is_to_give_up_more_may_still_own_it(lost: str) -> None:
-    """Its confirmation moved it to the next epoch with fewer partitions."""
+    """Its confirmation moved it to the next epoch, with fewer partitions."""
     play(f"""
     topic t 6
     beat a topics=t       -> a: 2 t:0,1,2,3,4,5

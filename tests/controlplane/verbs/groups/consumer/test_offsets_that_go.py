@@ -1,4 +1,4 @@
-"""Tests how committed offsets go: by OffsetDelete (KIP-496), and by the retention that a client sets for them."""
+"""Tests how committed offsets are removed: by OffsetDelete (KIP-496), and by the retention that a client requests."""
 
 import pytest
 
@@ -93,7 +93,7 @@ def test_offsets_that_go(script: str) -> None:
 
 
 def test_a_staged_offset_is_deleted_with_the_committed_one() -> None:
-    """The commit of its transaction must not restore it."""
+    """Committing its transaction must not restore it."""
     play("""
     topic t 3
     commit x t-0@1                   -> x: ok

@@ -1,4 +1,4 @@
-"""Tests subscriptions of KIP-848 groups: what assignors guarantee, and the cost of regular expressions (S26)."""
+"""Tests subscriptions in KIP-848 groups: what assignors guarantee, and the cost of regular expressions (S26)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TopicCounts = dict[bytes, int]
 
 @st.composite
 def groups(draw: st.DrawFn, *, same: bool | None = None) -> tuple[Members, TopicCounts]:
-    """Draws members with subscriptions and earlier targets, which may be anything disjoint."""
+    """Draws members with subscriptions, and with any disjoint earlier targets."""
     names = [name.encode() for name in "tuvw"[: draw(st.integers(1, 4))]]
     topics = {name: draw(st.integers(1, 7)) for name in names}
     count = draw(st.integers(1, 6))
@@ -142,7 +142,7 @@ def test_uniform_leaves_nobody_two_short_who_could_take_one(
 
 
 def test_uniform_moves_along_a_chain() -> None:
-    """a cannot give c a partition that only b can take, so b passes on one of its own."""
+    """a has no partition that c can take, so b gives c one of its own."""
     members = [
         Subscriber(
             member_id="a",
@@ -180,7 +180,7 @@ def _subscriber(member_id: str, topics: TopicCounts, held: Assignment) -> Subscr
 
 
 def _steps(run: Callable[[], object]) -> int:
-    """Return the number of Python lines that `run` executes, as a cost that does not depend on the machine."""
+    """Return how many Python lines `run` executes, as a cost that does not depend on the machine."""
     count = 0
 
     def trace(_frame: FrameType, event: str, _argument: object) -> Any:
@@ -238,7 +238,7 @@ class Topics:
 
 
 class CountingTopics(Topics):
-    """Counts how often all names are requested."""
+    """Counts how often the list of all names is requested."""
 
     looks = 0
 
@@ -317,7 +317,7 @@ def test_the_same_subscription_of_many_members_is_resolved_once(
 
 
 def test_equal_names_are_one_string_and_those_that_are_no_topics_are_not_kept() -> None:
-    """Clients choose names, so storing them has a bound."""
+    """Clients choose the names, so the memory for them is bounded."""
     one, other = (shared_names(["".join(("or", "ders")), "x" * 250]) for _ in range(2))
     assert one == other == ("orders", "x" * 250)
     assert one[0] is other[0]
