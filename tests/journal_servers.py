@@ -1,4 +1,4 @@
-"""A PostgreSQL server, and buckets of an S3 server, for the conftest.py that imports them."""
+"""A PostgreSQL server, and buckets on an S3 server, for the conftest.py that imports them."""
 
 from collections.abc import Iterator
 

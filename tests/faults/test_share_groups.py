@@ -4,9 +4,9 @@
     python -m tests.faults.test_share_groups --records 3000 --journal sqlite       what the test does
 
 Producers write transactions, half of which abort. Members accept, release and reject; some hold records until their
-locks end. Each committed record must be accepted once, or be in the dead-letter queue once. No aborted one may be
-delivered, and each delivery of a record must have a higher count than the ones before. Prints the observations. The
-exit code is 1 if there is a violation.
+locks end. Each committed record must be accepted once, or appear in the dead-letter queue once. No aborted one may be
+delivered, and the delivery count of a record must rise with each delivery. Prints the observations. The exit code is 1
+if there is a violation.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ class Lost(Exception):
 
 
 class Line:
-    """A connection to any agent, which is replaced when it breaks."""
+    """A connection to any of the agents. It is replaced when it breaks."""
 
     def __init__(self, bootstrap: str) -> None:
         self._ports = [int(each.rpartition(":")[2]) for each in bootstrap.split(",")]
         self._client: RawClient | None = None
 
     async def ask(self, version: int, request: Any) -> Any:
-        """Return the answer. Raises Lost."""
+        """Return the response. Raises Lost."""
         try:
             async with asyncio.timeout(30):
                 if self._client is None:
@@ -90,10 +90,10 @@ class Line:
 
 
 class Member:
-    """Takes records of the partitions that it is assigned, and acknowledges them with its next fetch."""
+    """Fetches records from its assigned partitions, and acknowledges them with its next fetch."""
 
     def __init__(self, bootstrap: str, slow: int) -> None:
-        """After so many fetches with records, it holds them until their locks end; never if it is 0."""
+        """After `slow` fetches with records, it holds records until their locks end. With 0, it never does."""
         self._beats, self._fetches = Line(bootstrap), Line(bootstrap)
         self._member_id = str(uuid4())
         self._slow = slow
@@ -101,7 +101,7 @@ class Member:
         self._assigned: dict[bytes, tuple[int, ...]] = {}
 
     async def run(self) -> None:
-        """Take part forever."""
+        """Run as a member forever."""
         await asyncio.gather(self._beat(), self._take())
 
     async def _beat(self) -> None:
@@ -199,7 +199,7 @@ class Member:
 
 
 def _rows(part: Any) -> Iterator[tuple[At, int, str]]:
-    """Yield ((partition, offset), delivery count, value) of what was acquired."""
+    """Yield ((partition, offset), delivery count, value) for each acquired record."""
     counts = {
         offset: run.delivery_count
         for run in part.acquired_records
@@ -229,7 +229,7 @@ def say(what: dict[str, Any]) -> None:
 
 @dataclass(slots=True)
 class Observations:
-    """What the members said."""
+    """What the members reported."""
 
     deliveries: dict[At, list[tuple[float, float, int, str]]] = field(default_factory=dict)
     finished: dict[At, list[tuple[float, int]]] = field(default_factory=dict)
@@ -238,7 +238,7 @@ class Observations:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def hear(self, line: str) -> None:
-        """Take one line of a member."""
+        """Process a line that a member printed."""
         try:
             what = json.loads(line)
         except ValueError:
@@ -317,7 +317,7 @@ def cluster(journal: str, folder: Path) -> Iterator[Deployment]:
 
 
 async def configure(bootstrap: str) -> None:
-    """Set the configs of the group."""
+    """Set the group's configs."""
     changes = [
         nested(44, 1, "AlterableConfig", name=name, config_operation=SET, value=value)
         for name, value in CONFIGS.items()
@@ -332,7 +332,7 @@ async def configure(bootstrap: str) -> None:
 
 
 async def lag(line: Line) -> int:
-    """Return how many records the group has not finished, or -1 while that is not known."""
+    """Return how many records the group has not finished, or -1 if that is unknown."""
     request = groups.DescribeShareGroupOffsetsRequest(
         [groups.DescribeShareGroupOffsetsRequestGroup(GROUP, None)]
     )
@@ -352,7 +352,7 @@ async def lag(line: Line) -> int:
 def run(
     count: int, journal: str, folder: Path, *, members: int, kills: int, slow: int
 ) -> list[str]:
-    """Share `count` committed records among members, kill what there is in turn, and return the violations."""
+    """Share `count` committed records among members, kill each kind of process in turn, and return the violations."""
     seen, progress = Observations(), Progress()
     with ExitStack() as stack:
         made = stack.enter_context(cluster(journal, folder))

@@ -1,5 +1,5 @@
-"""The process in which atheris runs: the targets' modules, instrumented, from their Python sources, so that
-atheris sees which lines were reached.
+"""The process in which atheris runs. It instruments the Python sources of the targets' modules, so that atheris sees
+which lines were reached.
 
     python -m tests.fuzz.searcher TARGET OPTION… [-- TARGET OPTION…]…
 
@@ -37,8 +37,8 @@ class _Sources(MetaPathFinder):
 
 
 def prefer_sources() -> None:
-    """Prefer sources. Call it before importing anything of logstore/records but build_kernel. Raises RuntimeError after
-    that.
+    """Load modules from their sources. Call this before importing anything but build_kernel from logstore/records, or
+    it raises RuntimeError.
     """
     late = [name for name in SOURCES if name in sys.modules]
     if late:

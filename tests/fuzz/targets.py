@@ -64,7 +64,7 @@ SEALED: Final = bytes(seal(KEY, [_PAYLOAD], "k1", made_up("k1"), bytes(24)))
 
 
 def frames(data: bytes) -> None:
-    """The frame decoder: any fragmentation of the bytes gives the same requests and the same end."""
+    """The frame decoder: the requests and the end are the same however the bytes are fragmented."""
     if not data:
         return
     step = data[0] + 1
@@ -95,7 +95,7 @@ def _frames_of(pieces: Iterable[bytes]) -> tuple[list[RequestFrame], str]:
 
 
 def requests(data: bytes) -> None:
-    """A request's body, of any API and version that is served."""
+    """The body of a request, for any API and version that is served."""
     if len(data) < 2:
         return
     api_key, version = _VERSIONS[int.from_bytes(data[:2], "big") % len(_VERSIONS)]
@@ -108,7 +108,7 @@ def requests(data: bytes) -> None:
 
 
 def batches(data: bytes) -> None:
-    """Batches of a producer: accepted ones are readable by every reader, with equal results (S11, S19)."""
+    """A producer's batches: accepted ones are readable by every reader, with equal results (S11, S19)."""
     given = _with_right_checksum(data)
     try:
         summary = validate_produced(given, _RULES, NOW_MS)
@@ -191,7 +191,7 @@ def _with_right_checksum(data: bytes) -> bytes:
 
 
 def message_sets(data: bytes) -> None:
-    """Message sets of an old producer (S22 to S24): accepted ones become a valid batch and convert back unchanged."""
+    """An old producer's message sets (S22 to S24): accepted ones become a valid batch and convert back unchanged."""
     if not data:
         return
     # The first byte selects whether the CRC-32 of entries is corrected.
@@ -214,7 +214,7 @@ def message_sets(data: bytes) -> None:
 
 
 def control(data: bytes) -> None:
-    """Control records (S25) with keys and values of any length, and a filler for any two offsets (S17)."""
+    """Control records (S25) with keys and values of any length, and a filler between any two offsets (S17)."""
     if not data:
         return
     size = data[0]
@@ -236,7 +236,7 @@ def control(data: bytes) -> None:
 
 
 def segments(data: bytes) -> None:
-    """An object of arbitrary bytes, and a valid one with a few changed neighbouring bytes, which is always detected."""
+    """An object of arbitrary bytes, and a valid one with a few adjacent bytes changed, which is always detected."""
     if not data:
         return
     if data[0] & 1:
@@ -284,7 +284,7 @@ def cells(data: bytes) -> None:
 
 
 def cluster_keys(data: bytes) -> None:
-    """A file of keys: an accepted one has a current key of the right size."""
+    """A key file: an accepted one has a current key of the right size."""
     try:
         keys = parse_keys(data.decode(errors="replace"), "the file")
     except StoreMisconfiguredError:

@@ -1,4 +1,4 @@
-"""Runs every stored input, and a short reproducible search: no crash, no hang, no memory out of proportion."""
+"""Runs every stored input, and a short reproducible search: no crash, no hang, no disproportionate memory."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""Which batches of a source arrive in a copy, and as what bytes."""
+"""Tests which batches from a source arrive in a copy, and as which bytes."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ def batch(
     codec: Codec = Codec.NONE,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
 ) -> bytes:
-    """Return a batch as a source has it."""
+    """Return a batch as a source would contain it."""
     records = tuple(
         NewRecord(
             offset_delta=index,
@@ -66,7 +66,7 @@ def marker(offset: int, producer_id: int, control_type: ControlType) -> bytes:
 
 
 def read(arrived: Arrived) -> list[RecordBatch]:
-    """Return what was copied, whose checksums must be right."""
+    """Return the copied batches, whose checksums must be right."""
     return [each for copy in arrived.copies for each in read_batches(copy.data)]
 
 

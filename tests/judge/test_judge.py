@@ -1,4 +1,4 @@
-"""The judge's workload on honest clusters, and through proxies that lie in one way each."""
+"""Tests the judge's workload on honest clusters, and through proxies that each lie in one way."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_lie_is_caught(cluster: Cluster, lie: type[Lie]) -> None:
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    """Run the command. Return its exit code and its standard output."""
+    """Run the command. Return its exit code and standard output."""
     result = CliRunner().invoke(app, ["judge", *arguments])
     return result.exit_code, result.stdout
 

@@ -1,7 +1,7 @@
 """Runs `lacuna` commands in processes forked from one that has done the imports. tests/forked.py uses it.
 
 Its standard input is a socket. A message is JSON (`Asked`) with four files: the command's standard input and its two
-outputs, and a pipe. It writes two numbers of 8 bytes to the pipe: the process id, and later the exit status in the form
+outputs, and a pipe. It writes two 8-byte numbers to the pipe: the process id, and later the exit status in the format
 of waitpid(2).
 """
 
@@ -48,8 +48,6 @@ LONGEST = 1 << 17
 
 
 class Asked(TypedDict):
-    """An incoming message."""
-
     arguments: list[str]
     environment: dict[str, str]
     folder: str
@@ -63,8 +61,8 @@ waiting: dict[int, int] = {}
 
 @atexit.register
 def leave() -> None:
-    """Exit without cleanup. Python would clear each module now and copy its pages, which takes longer than
-    commands do.
+    """Exit without cleanup. Otherwise, Python would clear each module and thus copy its pages, which takes longer than
+    most commands.
     """
     if codes:
         sys.stdout.flush()
@@ -119,7 +117,7 @@ def reap(*_: object) -> None:
 
 
 def serve() -> None:
-    """Serve until the end of the input. A child returns when its command returns, and ends in the same way."""
+    """Serve until the input ends. A child returns when its command returns, and ends in the same way."""
     asking = socket.socket(fileno=os.dup(0))
     while True:
         message, files, *_ = socket.recv_fds(asking, LONGEST, 4)

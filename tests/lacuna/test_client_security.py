@@ -167,7 +167,7 @@ PLAIN_TEXT = Listener("PLAINTEXT", Protocol.PLAINTEXT)
 
 
 class Secured:
-    """A cluster with a listener of each kind, and the files of its clients."""
+    """A cluster with a listener of each kind, and its clients' files."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -194,7 +194,7 @@ class Secured:
         return f"127.0.0.1:{ports[(SASL_SSL, SSL, PLAIN_TEXT).index(listener)]}"
 
     def properties(self, **settings: str) -> str:
-        """Write a file of client.properties. _ stands for a dot."""
+        """Write a client.properties file. In names, _ stands for a dot."""
         lines = [f"{name.replace('_', '.')}={value}\n" for name, value in settings.items()]
         path = self.folder / "client.properties"
         path.write_text("# for tests\n" + "".join(lines))

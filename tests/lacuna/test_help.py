@@ -34,7 +34,7 @@ def test_the_list_of_commands(lacuna: Command) -> None:
 
 @pytest.mark.slow
 def test_the_list_imports_none_of_the_commands() -> None:
-    """`lacuna --help` answers at once, so it must not depend on slow imports."""
+    """`lacuna --help` must print immediately, so it must not depend on slow imports."""
     script = (
         "import json, sys\n"
         "import lacuna.cli\n"

@@ -41,7 +41,7 @@ WIDTHS = [80, 100, 140, 200]
 
 @pytest.fixture(params=WIDTHS)
 def screen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """Return the screen of a terminal of that width."""
+    """Return the screen of a terminal with this width."""
     shown = io.StringIO()
     out = Console(file=shown, force_terminal=True, color_system=None, width=request.param)
     for module in (console, verification):
@@ -129,7 +129,7 @@ class Terminal:
         self.shown = ""
 
     def until(self, text: str) -> None:
-        """Read up to that text. Raises if the command ends before."""
+        """Read up to this text. Raises an error if the command ends first."""
         while text not in self.shown:
             assert self._read(), self.shown
 
@@ -147,7 +147,7 @@ class Terminal:
         return self._process.wait()
 
     def _state(self) -> str:
-        """Return the process state: S while it waits, R or D while it does not (proc(5))."""
+        """Return the process state: S while it is waiting, otherwise R or D (proc(5))."""
         return Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
     def _read(self) -> bool:

@@ -1,4 +1,4 @@
-"""Tests lacuna.testing and its plugin with the examples of docs/testing.md and README.md."""
+"""Tests lacuna.testing and its plugin with the examples in docs/testing.md and README.md."""
 
 import asyncio
 import re
@@ -61,7 +61,7 @@ def test_the_examples_without_pytest() -> None:
 
 @pytest.mark.slow
 def test_the_plugin_imports_nothing_until_it_is_asked(pytester: pytest.Pytester) -> None:
-    """Otherwise it would slow every pytest run, and coverage would miss earlier imports."""
+    """Otherwise it would slow down every pytest run, and coverage would miss earlier imports."""
     pytester.makeconftest(
         """
         import sys

@@ -1,4 +1,6 @@
-"""Tests TLS files that change, identities in certificates, and processes that authenticate each other by them."""
+"""Tests TLS files that change, identities in certificates, and processes that authenticate each other with
+certificates.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ OPTIONS = ["--workers", "2"]
 
 
 def children(pid: int) -> dict[int, list[str]]:
-    """Return process id → arguments of the children."""
+    """Return the children: process id → arguments."""
     found: dict[int, list[str]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

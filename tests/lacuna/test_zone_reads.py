@@ -1,4 +1,4 @@
-"""Tests that agents of a zone read each chunk of an object from S3 at most twice, for any number of leading agents."""
+"""Tests that agents in a zone read each chunk of an object from S3 at most twice, for any number of leading agents."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ALONE = dataclasses.replace(PARTS, fetch=FetchSettings(zone_reads="off"))
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """One agent wrote everything, so its objects contain slices of partitions that other agents lead later."""
+    """One agent wrote everything, so its objects contain slices of partitions that other agents will lead later."""
     running = Cluster(moto=True, agents=AGENTS, parts=PARTS)
     running._agents = 1
     with running:
@@ -80,7 +80,9 @@ def read(bootstrap: str) -> None:
 
 
 def gets_apart(cluster: Cluster) -> int:
-    """Return the fewest GETs that bring every leader each object with records of its partitions: one for each pair."""
+    """Return the minimum number of GETs for every leader to read each object with records in its partitions: one per
+    pair.
+    """
     metadata = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(TOPIC, 60)
     leaders = {index: each.leader for index, each in metadata.topics[TOPIC].partitions.items()}
 

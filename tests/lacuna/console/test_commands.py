@@ -1,4 +1,4 @@
-"""Tests `lacuna up` with its console, and `lacuna console` alone."""
+"""Tests `lacuna up` with its console, and `lacuna console` by itself."""
 
 import http.client
 import re

@@ -1,4 +1,4 @@
-"""Tests whom the console lets in: users, browsers, forms, connections; and the bounds of one request."""
+"""Tests which users, browsers, forms and connections the console accepts, and the limits on a request."""
 
 from __future__ import annotations
 

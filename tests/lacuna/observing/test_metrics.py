@@ -1,4 +1,4 @@
-"""Compares the metrics of a running cluster, as scraped, with the activity of clients."""
+"""Compares the metrics of a running cluster, as scraped, with its clients' activity."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_merges_are_counted_by_who_does_and_by_who_decides_them(tmp_path: Path) 
 
 
 def test_lag_counts_what_will_be_read(up: Up) -> None:
-    """Lag excludes aborted records and the ends of transactions, so a group that has read everything has no lag."""
+    """Lag excludes aborted records and transaction markers, so a group that has read everything has no lag."""
     cluster, scrape = up
     producer = clients.transactional(cluster.bootstrap, "shop")
     for number in range(4):
@@ -126,7 +126,7 @@ def test_who_holds_the_last_stable_offset(up: Up) -> None:
 
 
 def test_requests_and_errors_are_counted(up: Up) -> None:
-    """Each answered request has a duration, and each error code in an answer counts."""
+    """Each answered request has a duration, and each error code in an answer is counted."""
     cluster, scrape = up
     producer = clients.plain(cluster.bootstrap)
     clients.send(producer, "t", ["x"])

@@ -1,4 +1,4 @@
-"""Tests which URL opens which store. Each kind is one row, and no other code asks which kind a store is."""
+"""Tests which URL opens which store. Each kind is one row, and no other code depends on the kind of a store."""
 
 import ast
 import re
@@ -53,7 +53,7 @@ def test_a_directory(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_directory_needs_no_boto3(tmp_path: Path) -> None:
-    """boto3 takes a third of a second to import, and a command on a folder does not wait for it."""
+    """boto3 takes a third of a second to import, and a command for a folder does not need it."""
     script = (
         "import sys\n"
         "import lacuna.cli.up, lacuna.cli.agent, lacuna.cli.controlplane\n"
@@ -96,7 +96,7 @@ def test_any_other_url_is_refused_with_the_forms_there_are(url: str) -> None:
     ["file:///data/a#1", "file:///data/why?", "file:///data/a?b", "s3://bucket/a#1", "memory:?x"],
 )
 def test_no_part_of_a_name_is_left_out(url: str) -> None:
-    """Otherwise the data would go to a directory other than the named one."""
+    """Otherwise the data would go to a directory other than the specified one."""
     with pytest.raises(StoreMisconfiguredError, match="use %3F and %23"):
         open_store(url)
 
@@ -217,7 +217,7 @@ client("s3")
 
 
 def decisions(tree: ast.AST) -> Iterator[int]:
-    """Return the lines at which code depends on the kind of a store: on its scheme, a URL, or its class."""
+    """Return the lines at which code depends on the kind of a store: its scheme, URL or class."""
     schemes = {kind.scheme for kind in KINDS.values()}
     prefixes = tuple(f"{scheme}:" for scheme in schemes)
     documented = {

@@ -1,4 +1,4 @@
-"""Tests codecs: framings, bounds, and typed errors for any bytes."""
+"""Tests codecs: framings, limits, and typed errors for any bytes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_every_truncation_is_corrupt(codec: Codec) -> None:
 
 
 def outcome(codec: Codec, data: bytes) -> RecordsError | None:
-    """Return the typed error for `data`, or None if it decompresses within the bound."""
+    """Return the typed error for `data`, or None if it decompresses within the limit."""
     try:
         assert len(decompress(codec, data, 10_000)) <= 10_000
     except RecordsError as error:
@@ -98,7 +98,7 @@ def test_gzip_members_are_concatenated() -> None:
 
 @pytest.mark.slow
 def test_many_small_gzip_members_cost_what_they_weigh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest used to be copied with each member, so 4 MiB of empty ones took twelve seconds."""
+    """The rest used to be copied for each member, so 4 MiB of empty members took twelve seconds."""
     copied = 0
 
     class Member:

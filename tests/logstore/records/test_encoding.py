@@ -119,7 +119,7 @@ def test_rows_older_than_1970_have_no_largest_timestamp(encoding: ModuleType) ->
 
 
 def test_what_was_decoded_is_encoded_again(encoding: ModuleType) -> None:
-    """The columns of ColumnBuilder are encoded back unchanged."""
+    """The columns from ColumnBuilder are encoded back unchanged."""
     found: list[Row] = [(1, b"k", None, ((b"h", b"x"),)), (2, None, b"v", ()), (3, b"", b"w", ())]
     builder = ColumnBuilder(headers=True)
     (first,) = encode(encoding, found)

@@ -1,4 +1,4 @@
-"""Tests that kafka-python and aiokafka read our message sets, and we read theirs (S22)."""
+"""Tests that kafka-python and aiokafka read our message sets, and that we read theirs (S22)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FORMS = [
 @pytest.mark.parametrize("kind", TimestampType)
 @pytest.mark.parametrize(("magic", "codec"), FORMS)
 def test_they_read(reader: Any, kind: TimestampType, magic: int, codec: Codec) -> None:
-    """Offsets with a hole, timestamps and payloads match. Both clients check the CRC-32."""
+    """Offsets (with a hole), timestamps and payloads match. Both clients check the CRC-32."""
     kind = kind if magic else TimestampType.CREATE_TIME
     offsets = (70, 71, 75)
     messages = [NewMessage(o, *row) for o, row in zip(offsets, ROWS, strict=True)]
