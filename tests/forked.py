@@ -116,7 +116,7 @@ class Forked:
         """Write `given`, and return the output up to its end. May be called again after TimeoutExpired."""
         self._readings = self._readings or [_Reading(self.stdout), _Reading(self.stderr)]
         if self.stdin is not None and not self.stdin.closed:
-            with suppress(BrokenPipeError):  # it need not read all, or has ended
+            with suppress(BrokenPipeError):  # it need not read everything, or has ended
                 if given:
                     self.stdin.write(given)
                 self.stdin.close()
@@ -128,7 +128,7 @@ class Forked:
         return self._readings[0].found, self._readings[1].found
 
     def send_signal(self, number: int) -> None:
-        # It may have ended and been waited for a moment before its code is reported here.
+        # It may have ended and been reaped a moment before its code is reported here.
         with suppress(ProcessLookupError):
             if self.poll() is None:
                 os.kill(self.pid, number)

@@ -53,7 +53,7 @@ class Process:
     ) -> None:
         self.name = name
         self.lines: deque[str] = deque(maxlen=400)
-        #: The HOST:PORT at which it serves; "" if it does not listen.
+        #: The HOST:PORT on which it listens, or "" if it does not.
         self.address = f"127.0.0.1:{lasting_ports(1)[0]}" if listens else ""
         self._command = [sys.executable, "-m", module, *arguments]
         self._ready = ready

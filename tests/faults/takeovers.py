@@ -44,14 +44,14 @@ WAYS: Final[dict[str, Callable[[Process], None]]] = {
     "stop": Process.stop,
     "suspend": Process.pause,
 }
-#: For how long a leader is suspended.
+#: How long a leader is suspended.
 SUSPENDED_SECONDS: Final = 20.0
-#: Between two transactions of a client: the machine is to have time left.
+#: The pause between two transactions of a client, so that the machine is not saturated.
 PAUSE_SECONDS: Final = 0.03
 STANDBY_SECONDS: Final = 60.0
-#: What a standby that follows is behind at most, since it tells how far it is every second.
+#: The maximum lag of a standby that keeps up, since it reports its position every second.
 STANDBY_RECORDS: Final = 500
-#: Of a longer pause, what the control planes said is printed to standard error.
+#: After a longer pause, the control planes' output is printed to standard error.
 LONG_SECONDS: Final = 5.0
 
 

@@ -80,7 +80,7 @@ class Member(threading.Thread):
 
     def _step(self, messages: list[Message]) -> None:
         if not any(message.error() is None for message in messages):
-            return  # errors are librdkafka's own: it connects again
+            return  # errors are librdkafka's own: it reconnects
         try:
             self._who.commit(asynchronous=False)
         except KafkaException as error:
@@ -180,7 +180,7 @@ def test_members_and_transactions_outlive_their_coordinator(tmp_path: Path) -> N
             assert named.get(timeout=SECONDS) == {left}, "before its lease has ended"
             assert leading_ports(survivor) == {left}
         done = progress.count
-        while time.monotonic() < died + 1.2 * SESSION_SECONDS:  # a lost session shows by then
+        while time.monotonic() < died + 1.2 * SESSION_SECONDS:  # a lost session is noticed by then
             member.await_commits(1)
         assert progress.wait_for(done + 10, SECONDS), "transactions go on"
         cluster.agents[0].start()
@@ -235,7 +235,7 @@ def test_s7_a_fetch_that_slept_tells_no_old_bounds(tmp_path: Path) -> None:
                 return None  # the agent knows that it has no lease
 
         for target in targets:
-            target.fetch(topic, 0)  # no first fetch of a connection, which is confirmed anyway
+            target.fetch(topic, 0)  # not a connection's first fetch, which is confirmed anyway
         before = [threads.submit(fetch, target) for target in targets[:SLEEPERS]]
         time.sleep(0.5)  # until they wait
         cluster.agents[0].pause()
@@ -333,7 +333,7 @@ def test_tools_of_java_list_all_without_the_agent_that_has_gone(bootstrap: str) 
 
 
 ROUNDS = 8
-#: Clients that ask for Metadata all the time never fall silent at an agent that sends them elsewhere.
+#: Clients that constantly request Metadata never fall silent at an agent that sends them elsewhere.
 HAND_OVER_MS = 500
 
 

@@ -183,7 +183,7 @@ def await_end(bootstrap: str, progress: Progress, deadline: float) -> dict[int, 
         who.close()
 
 
-#: The errors of a group while no control plane leads, or while its coordinator's broker goes.
+#: The errors of a group while no control plane leads, or while its coordinator's broker leaves.
 NOBODY_COORDINATES = (
     KafkaError._DESTROY_BROKER,
     KafkaError.COORDINATOR_NOT_AVAILABLE,

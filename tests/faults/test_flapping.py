@@ -167,7 +167,7 @@ def test_wherever_a_commit_is_lost_no_gap_is_told(
     two.old.is_cut, two.old.lose_replies = not is_decided, 1_000
     two.new.lose_replies = int(is_lost_behind)
     lost = two.send_later(two.one, two.old, lost_at)
-    two.old.wait_for_try()  # again: the first try has ended
+    two.old.wait_for_try()  # again: the first attempt has ended
     told = two.send(two.two, lost_at + 1)
     two.old.is_cut, two.old.lose_replies = False, 0
     assert lost.result() == "NONE"
@@ -188,7 +188,7 @@ def test_what_a_killed_client_left_is_no_gap_of_its_successor(
     assert two.send(two.one, 0, killed) == "NONE"
     two.old.is_cut, two.old.lose_replies = not is_decided, 1_000
     late = two.send_later(two.stage.agents[0].target(), two.old, 1, killed)
-    two.old.wait_for_try()  # again: the first try has ended
+    two.old.wait_for_try()  # again: the first attempt has ended
     successor = two.begin()
     assert (successor.id, successor.epoch > killed.epoch) == (killed.id, True)
     if link is two.new:

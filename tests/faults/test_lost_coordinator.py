@@ -23,11 +23,11 @@ from tests.clients.librd import consumer, eventually, producer, send
 from .load import Progress
 from .processes import Deployment, Process
 
-WORKERS = 6  # each with a group of its own, so that each of two agents coordinates some
+WORKERS = 6  # each with its own group, so that each of two agents coordinates some
 GROUPS = 4  # likewise
 STEP = 100
 SECONDS = 90.0
-AWAY = {1: 0, 3: 1}  # at which step which agent
+AWAY = {1: 0, 3: 1}  # which agent at which step
 
 
 def pause(agent: Process) -> None:

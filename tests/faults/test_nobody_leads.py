@@ -17,7 +17,7 @@ from tests.clients.probing import Target, error_of
 from tests.simulation.stage import COMMITTED, UNCOMMITTED, Stage, StagedAgent, staged
 
 LEASE_SECONDS = LEASE_DURATION_MS / 1000
-#: After so many seconds nothing that agents know is trusted any more.
+#: After this many seconds, nothing that agents know is trusted any longer.
 UNTRUSTED = 1.2 * LEASE_SECONDS
 
 

@@ -197,7 +197,7 @@ def test_a_leader_that_was_suspended_never_answers_under_its_old_epoch(
             old.resume()
             load.await_more()
             assert planes.leader() is new
-            # It stands by for the new leader now, whose epoch it tells.
+            # It is now a standby for the new leader, whose epoch it reports.
             while epoch(old.address) != epoch(new.address):
                 pass
             assert max(asking.asked.values()) > suspended + 1, "it was asked while it slept"

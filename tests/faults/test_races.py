@@ -261,9 +261,9 @@ def test_a_failed_flush_leaves_no_gap(stage: Stage, kind: FaultKind, is_fresh: b
         store.fail(Fault("put", kind))
         outbox.send(*values[part * 10 : part * 10 + 10])
         hold.wait_until_reached()
-        stage.advance(0.05)  # so that there is something that was sent meanwhile
+        stage.advance(0.05)  # so that something was sent meanwhile
         hold.release()
-        stage.advance(0.05)  # so that the next fault does not meet what is behind this one
+        stage.advance(0.05)  # so that the next fault does not affect what follows this one
     assert outbox.flush() == list(range(count))
     assert stage.read(topic).values[-len(values) :] == values
 

@@ -114,7 +114,7 @@ class Member:
             )
             with suppress(Lost):
                 answer = await self._beats.ask(1, request)
-                if answer.error_code in (25, 110):  # it is not known any more, or fenced
+                if answer.error_code in (25, 110):  # it is no longer known, or is fenced
                     self._epoch = 0
                 elif not answer.error_code:
                     self._epoch = answer.member_epoch
@@ -154,7 +154,7 @@ class Member:
                 for each in parts
                 if each.acknowledge_error_code or each.error_code
             }
-            # Of a record that others have finished since its lock ended, an acknowledgement succeeds in vain.
+            # If others have finished a record since its lock ended, acknowledging it succeeds without effect.
             is_sure = time.monotonic() < held_since + LOCK_SECONDS - 1
             done = {at: kind for at, kind in held.items() if is_sure and at[0] not in failed}
             got = {row[0]: row[1:] for part in parts for row in _rows(part)}
@@ -211,7 +211,7 @@ def _rows(part: Any) -> Iterator[tuple[At, int, str]]:
                 value = (record.value or b"").decode()
                 yield (part.partition_index, record.offset), counts.pop(record.offset), value
     for offset, count in counts.items():
-        yield (part.partition_index, offset), count, ""  # acquired and not sent: never right
+        yield (part.partition_index, offset), count, ""  # acquired but not sent: always wrong
 
 
 def _listed(kinds: dict[At, int]) -> list[tuple[int, int, int]]:

@@ -39,7 +39,7 @@ from tests.golden.broker import Broker, broker
 PREFIX: Final = "scaled"
 GROUP, WORDS, SUMS, AGAIN = (f"{PREFIX}-{each}" for each in ("app", "words", "sums", "again"))
 PARTITIONS: Final = 4
-#: Of each transaction.
+#: For each transaction.
 RECORDS: Final = 12
 #: A killed instance keeps its tasks until its session ends, after 45 s.
 LIMIT_SECONDS: Final = 150.0
@@ -180,7 +180,7 @@ class Play:
         last.leave()
         offsets = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)])
         kept = offsets[GROUP].result(60)
-        # Without their metadata: librdkafka may send other bytes than it was given.
+        # Without their metadata: librdkafka may send bytes other than those it was given.
         bare = [
             TopicPartition(each.topic, each.partition, each.offset)
             for each in kept.topic_partitions

@@ -26,7 +26,7 @@ from tests.doubles.clock import ManualClock
 from tests.doubles.journal import MemoryJournal
 
 NOW_MS: Final = 1_700_000_000_000
-#: Nobody listens here, so a password is never right, and no record is read.
+#: Nothing listens here, so a password is never correct, and no record is read.
 NOWHERE: Final = "127.0.0.1:1"
 PAGES: Final = (
     ("POST", "/login"),
@@ -91,7 +91,7 @@ class _Console:
             now_ms=lambda: NOW_MS,
             seconds=time.monotonic,
             status=status,
-            has_acls=False,  # no agent could be asked
+            has_acls=False,  # no agent could be reached
         )
         return make_app(sources, {"localhost"}, may_write=True).answers
 

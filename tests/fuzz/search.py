@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.fuzz.corpus import pack, unpack
 from tests.fuzz.ending import ENDED
 
-TIMEOUT_SECONDS = 60  # by the clock: a machine with other work may halt any input for some seconds
+TIMEOUT_SECONDS = 60  # wall time: a busy machine may stall any input for some seconds
 MEMORY_MIB = 1024
 
 

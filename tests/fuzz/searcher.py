@@ -66,7 +66,7 @@ def main() -> None:
 
 def fuzz(name: str, *options: str) -> NoReturn:
     target = TARGETS[name]
-    # A merge starts itself again, in a shell, by its first argument.
+    # A merge restarts itself in a shell, using its first argument.
     itself = f"{sys.executable} -m tests.fuzz.searcher {name}"
     arguments = [itself, f"-max_len={target.longest}", *options]
     atheris.Setup(arguments, target.check)

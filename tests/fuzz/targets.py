@@ -89,7 +89,7 @@ def _frames_of(pieces: Iterable[bytes]) -> tuple[list[RequestFrame], str]:
                 found += reader.received(count)
                 assert reader.arrived_bytes <= MAX_FRAME_BYTES
     except FrameError as error:
-        # Of several requests that came at once those before the bad one are not handed out.
+        # If several requests arrive at once, those before the bad one are not returned.
         return [], str(error)
     return found, ""
 
@@ -138,7 +138,7 @@ def _records(data: bytes) -> list[Record]:
 
 
 def _coalesced(data: bytes) -> None:
-    if not any(batch.header.is_control for batch in read_batches(data)):  # a caller leaves them out
+    if not any(batch.header.is_control for batch in read_batches(data)):  # a caller omits them
         coalesce([data], max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
 
 
@@ -194,13 +194,13 @@ def message_sets(data: bytes) -> None:
     """An old producer's message sets (S22 to S24): accepted ones become a valid batch and convert back unchanged."""
     if not data:
         return
-    # The first byte selects whether the CRC-32 of entries is corrected.
+    # The first byte selects whether the CRC-32s of entries are corrected.
     given = naive.with_right_crcs(data[1:]) if data[0] & 1 else data[1:]
     try:
         batch = to_batch(given, max_bytes=MAX_DECOMPRESSED_BYTES)
     except RecordsError:
         return
-    # Messages outside of wrappers come on top of what wrappers may decompress to.
+    # Messages outside wrappers are in addition to what wrappers may decompress to.
     rules = replace(_RULES, max_decompressed_bytes=2 * MAX_DECOMPRESSED_BYTES)
     summary = validate_produced(batch, rules, NOW_MS)
     assert batch == by_objects.to_batch(given, MAX_DECOMPRESSED_BYTES)

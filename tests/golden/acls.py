@@ -91,7 +91,7 @@ SETS: Final[Mapping[str, tuple[Acl, ...]]] = {
     "super": (),
 }
 USERS: Final = (ADMIN, *(each for each in SETS if each != "super"))
-#: Names and kinds of what is answered for, in all APIs.
+#: The fields that identify the subject of an answer, in all APIs.
 _NAMES: Final = frozenset(
     {
         "name",
@@ -110,7 +110,7 @@ _NAMES: Final = frozenset(
     }
 )
 _CODES: Final = ("error_code", "authorized_operations", "status_code")
-#: What answers say about others than the user of a set, or what depends on what else runs.
+#: Fields about subjects other than a set's user, or that depend on what else is running.
 _LEFT_OUT: Final = frozenset(
     {
         "brokers",
@@ -239,7 +239,7 @@ class _Scene:
             self.leave()
             return "closed" if isinstance(error, ClosedError) else "silent"
         if api in _OF_SHARE_PARTITIONS:
-            # Kafka loads share partitions later, so that only its denials are the same each time.
+            # Kafka loads share partitions later, so only its denials are the same each time.
             denied = [
                 each for each in found["responses"] if f"'error_code': {_DENIED}" in str(each)
             ]

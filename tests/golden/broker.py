@@ -201,7 +201,7 @@ def _formatted(
     second = f",SASL_SSL://127.0.0.1:{secured.port}" if secured else ""
     text = (PROPERTIES + extra).format(port=port, controller=controller, data=data, second=second)
     properties.write_text(text + (secured.properties if secured else ""))
-    # It lives for minutes: to compile thoroughly would take more time than it saves.
+    # It lives for minutes: thorough compilation would take more time than it saves.
     java = [
         "java",
         f"-Xmx{heap}",

@@ -39,7 +39,7 @@ def _writes(version: str) -> list[dict[str, Any]]:
     sets: list[dict[str, Any]] = []
     for codec in CODECS:
         if version == "0.9.0.1":
-            # As its producer does it: every inner offset is 0.
+            # As its producer does: every inner offset is 0.
             sets.append(_set(version, 0, codec, "CreateTime", (0, 0, 0, 0)))
             continue
         sets.append(_set(version, 0, codec, "CreateTime", OFFSETS))

@@ -21,18 +21,18 @@ from tests.clients.librd import consumer, producer
 from tests.clients.probing import Target
 
 GOLDEN: Final = pathlib.Path(__file__).with_name("cleaning_kafka_4_4.json")
-#: Settings of the broker that is captured: cleaning and retention begin at once.
+#: Settings for the broker that is captured: cleaning and retention begin immediately.
 BROKER: Final = "log.retention.check.interval.ms=500\n"
 #: The last phase only begins a new segment: Kafka's cleaner looks at old tombstones only when there is more.
 PHASES: Final = 4
-#: Each phase is so much later than the one before, by its records' timestamps, so that Kafka begins a new segment.
+#: How much later each phase is than the previous one, by record timestamps, so that Kafka begins a new segment.
 PHASE_MS: Final = 100_000
 SEGMENT_MS: Final = 60_000
 #: Kafka's time to clean a phase, and its time for another pass: longer than 1 s, the shortest
 #: delete.retention.ms of the histories.
 CLEAN_SECONDS: Final = 60.0
 AGAIN_SECONDS: Final = 5.0
-#: A history in which Kafka may delete what it has not cleaned yet.
+#: A history in which Kafka may delete records that it has not yet cleaned.
 DELETED: Final = "compact,delete"
 
 #: ["batch", codec, age in ms, rows], ["begin", producer], ["put", producer, rows], ["commit", producer] or
@@ -64,7 +64,7 @@ def load() -> list[History]:
     return found
 
 
-# Playing them.
+# Running them.
 
 
 class Player:

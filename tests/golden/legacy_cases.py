@@ -122,7 +122,7 @@ def _error_code(address: tuple[str, int], version: int, topic: str, message_set:
         connection.sendall(struct.pack(">i", len(frame)) + frame)
         (size,) = struct.unpack(">i", _read(connection, 4))
         answer = _read(connection, size)
-    # Correlation id, topics, the topic's name, partitions, the partition's index.
+    # Correlation id, topics, topic name, partitions, partition index.
     (code,) = struct.unpack_from(">h", answer, 4 + 4 + 2 + len(topic) + 4 + 4)
     return int(code)
 

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Sequence
 
 HERE = pathlib.Path(__file__).parent / "legacy"
-# The last with magic 0 only, the last of 0.10 (magic 1), the first line with magic 2.
+# The last with only magic 0, the last 0.10 version (magic 1), and the first series with magic 2.
 VERSIONS = {"0.9.0.1": "v0_9", "0.10.2.2": "v0_10", "0.11.0.3": "v0_11"}
 
 # Offset, timestamp, key, value.

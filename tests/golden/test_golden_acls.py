@@ -26,7 +26,7 @@ _WITHOUT_PLUGIN: Final = (
 _BY_ENUM: Final = (
     "a value that cannot be in an ACL is INVALID_REQUEST here; Kafka fails to read the request"
 )
-#: Why a step has another outcome here, for those who may take it; by step.
+#: Why the outcome of a step differs here for users who are allowed to take it, by step.
 EXPLAINED: Final = {
     "metadata v9 2": "the answer has the new topic already; Kafka's first one has an error",
     "fetch v12 2": "any agent serves any partition, also to what says that it is a replica; Kafka knows its replicas",

@@ -145,7 +145,7 @@ CODES = {
 }
 RULES = ProduceRules(max_message_bytes=1_048_588)
 
-# Where we answer otherwise: our code, and why.
+# Where our answer differs: our code, and why.
 OTHERWISE = {
     "two wrappers": (0, "brokers up to 0.10 took them, and so do we"),
     "a message beside a wrapper": (0, "as two wrappers"),

@@ -52,13 +52,13 @@ from tests.importing.sources import (
 )
 
 LEVELS: Final = ("read_committed", "read_uncommitted")
-#: Kafka 3.9 knows KIP-848 groups as a preview, which librdkafka does not speak.
+#: Kafka 3.9 has KIP-848 groups only as a preview, which librdkafka does not support.
 PROTOCOLS: Final = {
     "3.9": ["classic"],
     "4.1": ["classic", "consumer"],
     "4.4": ["classic", "consumer"],
 }
-#: An importer ends with such a line if one of the clusters is away, or goes away, while it starts.
+#: An importer ends with such a line if one of the clusters is or becomes unavailable while it starts.
 _AWAY: Final = re.compile(
     r"the source(?:'s broker \d+)? (?:does not answer at |at \S+: )|no control plane at "
 )
@@ -99,7 +99,7 @@ class Move:
         self.load = load
         self._log = log
         self._options = options
-        #: The transactions of the source that hung at the end, and were ended by hand.
+        #: The source's transactions that hung at the end and were ended manually.
         self.hung: list[HangingTransaction] = []
         self._importer = self._started()
 
@@ -268,7 +268,7 @@ def compare(
             what = f"{place[0]}[{place[1]}] {level}"
             same_end, rows = here[place]
             if same_end != end:
-                # A consumer's position may lag behind what its cluster has.
+                # A consumer's position may lag behind the end of the log.
                 bounds = [watermarks(each, place[0], place[1] + 1)[place[1]] for each in sides]
                 found.differences.append(
                     f"{what} ends at {same_end} and not at {end}; here it has {bounds[0]}, there {bounds[1]}"
@@ -340,7 +340,7 @@ def main() -> int:
     parser.add_argument("--keep-aborted", action="store_true", help="copy aborted records, too")
     given = parser.parse_args()
     end_by_exception()
-    # A shell lets its background jobs ignore it, and their children inherit that. Importers are ended by it.
+    # A shell makes its background jobs ignore SIGINT, and their children inherit that. SIGINT ends importers.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     plan = Plan(**{each.name: getattr(given, each.name) for each in fields(Plan)})
     with tempfile.TemporaryDirectory(prefix="lacuna-moving-") as folder:

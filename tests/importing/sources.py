@@ -56,7 +56,7 @@ TOPICS: Final[Mapping[str, tuple[int, Mapping[str, str]]]] = {
 COMPACTED: Final = "compacted"
 #: A record as a consumer sees it, without its topic and partition.
 Row = tuple[int, tuple[int, int], bytes | None, bytes | None, Any]
-#: The end of a partition for consumers, and its records.
+#: The end of a partition as consumers see it, and its records.
 Log = tuple[int, list[Row]]
 Place = tuple[str, int]
 
@@ -240,7 +240,7 @@ class SourceLoad:
             counter = itertools.count(1)
 
             def work() -> None:
-                # A source that was away for long may have fenced the last one.
+                # A source that was away for a long time may have fenced the last one.
                 with suppress(KafkaException):
                     self._transactions(number, chosen, counter)
 
@@ -297,7 +297,7 @@ class SourceLoad:
                 value = chosen.randbytes(chosen.randrange(400))
                 producer.produce("tx", value, f"{number}-{count}-{index}", place)
                 self.sent += 1
-            if number == 0:  # It is open long enough for others to end behind it.
+            if number == 0:  # It is open long enough for others to end after it.
                 self._is_over.wait(1)
             if count % 3 == 0:
                 offsets = [TopicPartition("tx", number, count)]

@@ -16,7 +16,7 @@ from lacuna.logstore.records.batch import (
 from lacuna.logstore.records.control import ControlType, EndTxnMarker
 from lacuna.logstore.records.layout import Codec, TimestampType
 
-P, Q = 7, 0  # Kafka may have given out producer id 0
+P, Q = 7, 0  # Kafka may have assigned producer id 0
 
 
 def batch(
@@ -106,7 +106,7 @@ def test_what_is_aborted_and_what_marks_an_end_is_a_hole(is_listed_in_order: boo
             batch(0, 2, producer_id=P, is_transactional=True),  # aborted
             batch(2, 1, producer_id=Q, is_transactional=True),  # committed
             batch(3, 1),
-            batch(4, 1, producer_id=P),  # idempotent, of the same producer
+            batch(4, 1, producer_id=P),  # idempotent, from the same producer
             marker(5, P, ControlType.ABORT),
             marker(6, Q, ControlType.COMMIT),
             batch(7, 1, producer_id=P, is_transactional=True),  # committed

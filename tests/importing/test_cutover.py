@@ -26,7 +26,7 @@ from tests.importing.sources import SECONDS, apache_kafka, created
 
 PARTITIONS: Final = 4
 TOPIC: Final = "orders"
-#: franz-go has no KIP-848 groups in the version of the matrix.
+#: The franz-go version in the matrix has no KIP-848 groups.
 GROUPS: Final = [
     (kind, protocol)
     for kind in ("librdkafka", "java", "franz-go")

@@ -30,7 +30,7 @@ from tests.wheel import (
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SUFFIXES = {".py", ".pyi", ".pxd", ".json", ".typed"}
-#: Only who asks for an extra needs one of these.
+#: Only users who request an extra need one of these.
 NOT_IN_THE_CORE = {
     "boto3", "botocore", "cython", "flask", "moto", "numpy", "pandas", "pyarrow", "pyspark", "setuptools",
     "zstandard",
@@ -76,7 +76,7 @@ def test_a_wheel_of_the_sdist_is_the_same(wheel: Path, tmp_path: Path) -> None:
         [sys.executable, "-c", build], cwd=copy_sources(sources), check=True, capture_output=True
     )
     (sdist,) = tmp_path.glob("lacuna_log-*.tar.gz")
-    # Without a compiler, since only what it made could differ.
+    # Without a compiler, since only its output could differ.
     assert contents(build_wheel(sdist, tmp_path, CC="false")) == contents(wheel)
 
 
@@ -142,7 +142,7 @@ def test_an_editable_install_is_found_by_whoever_looks_for_files(tmp_path: Path)
     )
 
 
-#: What users call modules of their own, as we call folders.
+#: Names that users give to their own modules, and we to folders.
 NAMES = ("agent", "controlplane", "logstore", "pipeline", "wire")
 USERS_CODE = "raise RuntimeError('this is the code of a user')\n"
 

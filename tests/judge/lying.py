@@ -33,7 +33,7 @@ OFFSET_FETCH: Final = API_KEYS["offset_fetch"]
 TXN_OFFSET_COMMIT: Final = API_KEYS["txn_offset_commit"]
 SHARE_FETCH: Final = API_KEYS["share_fetch"]
 SHARE_ACKNOWLEDGE: Final = API_KEYS["share_acknowledge"]
-#: The APIs whose messages are read. Others are passed on as they are.
+#: The APIs whose messages are read. Others are forwarded unchanged.
 _CHANGED: Final = {
     METADATA,
     FIND_COORDINATOR,
@@ -290,7 +290,7 @@ class DamagesBatches(_Fetched):
 
     def batches(self, topic: str, each: Any, batches: list[bytes]) -> list[bytes]:
         if batches and self.is_turn(10):
-            first = bytearray(batches[0])  # the only one that the limit of an answer never cuts off
+            first = bytearray(batches[0])  # the only one that an answer's size limit never cuts off
             first[-2] ^= 4
             batches[0] = bytes(first)
         return batches

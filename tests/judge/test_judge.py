@@ -155,7 +155,7 @@ def test_a_cluster_that_is_killed_and_stopped_has_no_anomaly(tmp_path: Path) -> 
     with ProcessCluster(tmp_path / "data") as first:
         up = [*LACUNA, "up", "--no-console", "--data", str(first.data), "--listen", first.bootstrap]
         again = f"{shlex.join(up)} >{tmp_path / 'log'} 2>&1 </dev/null & echo $! >{pid}"
-        # A slow run comes to the first fault again, so each command takes the process of the moment.
+        # A slow run reaches the first fault again, so each command uses the current process.
         pid.write_text(str(first.pid))
         faults = ["--fault", f"kill -9 $(cat {pid})", "--heal", again]
         faults += ["--fault", f"kill -STOP $(cat {pid})", "--heal", f"kill -CONT $(cat {pid})"]

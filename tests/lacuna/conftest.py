@@ -57,7 +57,7 @@ Command = Callable[..., Ran]
 Refusal = Callable[..., str]
 #: Runs a command with --json, and returns its output.
 Asks = Callable[..., Any]
-#: Makes a topic, and returns its name.
+#: Creates a topic, and returns its name.
 NewTopic = Callable[..., str]
 
 

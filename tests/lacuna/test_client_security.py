@@ -231,7 +231,7 @@ def test_commands_authenticate_with_a_password(
     assert written.code == 0, written
     read = lacuna("consume", topic, "--until", "end", *address)
     assert read.out.splitlines() == ["one", "two"], read
-    # It asks every agent, at the address that this one tells.
+    # It queries every agent, at the address that this one returns.
     assert lacuna("groups", "list", *address).code == 0
 
 

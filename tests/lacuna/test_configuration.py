@@ -44,7 +44,7 @@ from tests.lacuna import clients
 from tests.lacuna.conftest import Command, Refusal
 from tests.messages import nested
 
-#: The settings of the parts of each command.
+#: The settings of each command's parts.
 TABLES = {
     "up": rows_of(AGENT + CONTROL_PLANE),
     "agent": rows_of(AGENT),

@@ -22,7 +22,7 @@ from tests.lacuna import clients
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
 
-#: Every flush is put, so that there are objects to look at.
+#: Every flush is put, so that there are objects to examine.
 PUT = "--set=produce.hot.bytes=0"
 PUTTING = AgentParts(produce=ProduceSettings(hot_bytes=0))
 

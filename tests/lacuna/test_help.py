@@ -143,7 +143,7 @@ CLAIM = "Every claim above was checked against the records that the client read.
 
 @pytest.mark.slow
 def test_on_a_cluster_of_its_own(lacuna: Command) -> None:
-    ran = lacuna("demo", columns=140, LACUNA_CONTROL="127.0.0.1:1")  # of some other cluster
+    ran = lacuna("demo", columns=140, LACUNA_CONTROL="127.0.0.1:1")  # from some other cluster
     assert ran.code == 0, ran.err
     assert CLAIM in ran.out
     assert "a range in which every record was aborted" in ran.out

@@ -92,7 +92,7 @@ def test_a_bar_is_one_line_and_has_all_its_figures(
         bar.expect(1000 << 20)
         bar.advance(500 << 20)
         bar.hide()
-        # What follows a hidden bar begins at the start of an empty line.
+        # Output after a hidden bar begins at the start of an empty line.
         hidden = file.getvalue()
         bar.advance(250 << 20)
     frames = [line for line in re.split(r"[\r\n]|\x1b\[[0-9?]+[a-zA-Z]", hidden) if line.strip()]
@@ -122,7 +122,7 @@ class Terminal:
 
     def __init__(self, *arguments: str) -> None:
         self._screen, end = pty.openpty()
-        # `setsid` gives it the terminal. A fork of this process could stand still, for a lock that a thread holds.
+        # `setsid` gives it the terminal. A fork of this process could hang on a lock that a thread holds.
         command = ["setsid", "--ctty", sys.executable, *arguments]
         self._process = subprocess.Popen(command, stdin=end, stdout=end, stderr=end)
         os.close(end)

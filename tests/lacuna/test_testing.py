@@ -144,7 +144,7 @@ def test_a_process_ends_with_the_test_run(tmp_path: Path, options: tuple[str, ..
             socket.create_connection((host, int(port))).close()
         except ConnectionRefusedError:
             return
-        time.sleep(0.05)  # nobody tells the end of somebody else's child
+        time.sleep(0.05)  # nothing reports when another process's child ends
     pytest.fail("its cluster is still there")
 
 

@@ -91,7 +91,7 @@ def test_what_takes_long_to_make_is_used_once_it_is_there(
     assert watched.get(101.5) == "other"
 
 
-# Subjects. What is expected was printed by X500Principal.getName() of OpenJDK 17.
+# Subjects. The expected text was printed by X500Principal.getName() in OpenJDK 17.
 
 
 KINDS = {
@@ -107,7 +107,7 @@ KINDS = {
     "STREET": NameOID.STREET_ADDRESS,
     "UID": NameOID.USER_ID,
 }
-#: A kind or an OID, a value, and the type of its text if it is not the usual one.
+#: A kind or an OID, a value, and its string type if it is not the usual one.
 One = tuple[str, str] | tuple[str, str, Any]
 
 

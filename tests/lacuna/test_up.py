@@ -27,9 +27,9 @@ from tests.lacuna.conftest import without_warnings
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
 
-#: Agents wait for so long for clients that do not read their answers; nobody here is one.
+#: How long agents wait for clients that do not read their answers; there are none here.
 GRACE_MS = 600_000
-#: So long the consumer's fetch waits for records; librdkafka's bound.
+#: How long the consumer's fetch waits for records; librdkafka's maximum.
 WAIT_MS = 300_000
 
 
@@ -62,7 +62,7 @@ def test_a_second_start_goes_on_where_the_first_stopped(data: Path, lacuna: Comm
         assert clients.consume(up.bootstrap, "t", 5)[4] == (5, "o5")
         rows = lacuna("explain", "t", "--data", str(data)).rows
         (what,) = [row[2] for row in rows[1:] if row[0] == "2"]
-        assert what in ("dropped", "hole")  # merging may have taken it out
+        assert what in ("dropped", "hole")  # merging may have removed it
 
 
 def test_the_end_is_quick_with_consumers_connected(data: Path) -> None:

@@ -49,7 +49,7 @@ def _lines() -> dict[int, tuple[str, list[str]]]:
 
 
 _LINES = _lines()
-#: Kafka's name of each API by its key, in snake case.
+#: Kafka's name for each API by its key, in snake case.
 API_NAMES = {key: name for key, (name, _) in _LINES.items()}
 
 

@@ -217,7 +217,7 @@ def test_records_are_decoded_by_their_schemas(
         asked = len(registry.asked)
         assert "Avro, schema 1" in plain(browser.get("/topics/orders/messages").text)
         assert "schema 1" not in plain(browser.get("/topics/orders/messages?as=hex").text)
-        # Schemas do not change, and failures are kept for a while.
+        # Schemas do not change, and failures are cached for a while.
         assert len(registry.asked) == asked
     assert registry.authorizations == {"Basic dXNlcjpzZWNyZXQ="}
 

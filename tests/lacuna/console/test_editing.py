@@ -141,7 +141,7 @@ def test_a_topic_from_its_beginning_to_its_end(browser: Browser, cluster: Cluste
     consumer.close()
     assert found is not None
     assert (found.key(), found.value(), found.headers()) == (b"k", b"one\ntwo", [("trace", b"7")])
-    # The partition is the one that other clients choose.
+    # The partition is the one that other clients would choose.
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "partitioner": "murmur2_random"})
     arrived: list[int | None] = []
     producer.produce(
@@ -297,7 +297,7 @@ def test_a_confirmation_is_for_what_was_previewed(browser: Browser) -> None:
         changed.send(wanted)
         assert changed.send(other).code == HTTPStatus.FORBIDDEN
     stranger = Editor(browser, path)
-    stranger.page = editor.page  # with the token of another browser
+    stranger.page = editor.page  # with another browser's token
     assert stranger.send().code == HTTPStatus.FORBIDDEN
     assert browser.post(path, urlencode(editor.hidden()), origin="http://evil.example").code == 403
     assert browser.get("/topics/one").code == HTTPStatus.NOT_FOUND
@@ -323,7 +323,7 @@ def test_an_abort(lacuna_private_cluster: Cluster) -> None:
         assert "No transaction is open" in browser.get("/transactions").text
         assert again.send().code == HTTPStatus.NOT_FOUND
 
-        # The producer of an aborted transaction that goes on is another transaction.
+        # If the producer of an aborted transaction continues, that is another transaction.
         stale = transactional(cluster, "holder")
         stale.begin_transaction()
         clients.send(stale, "orders", ["2"])

@@ -58,7 +58,7 @@ PAGES = [
 ]
 
 
-#: What a page says of a time that depends on when it is asked: 850 ms, or 3 min 20 s.
+#: A duration that depends on when the page is requested: 850 ms, or 3 min 20 s.
 DURATION = r"[\d.]+ \w+(?: \d+ \w+)?"
 
 
@@ -126,7 +126,7 @@ def test_the_strip_is_zoomed_to_one_record(browser: Browser) -> None:
     assert "Offset 11. aborted: 10 to 11" in text
     assert "1 offset 13" in shown
     shown = plain(browser.get("/topics/orders/0?from=999999999999&to=3").text)
-    assert "1 offset 27" in shown  # what is behind the end is the last record
+    assert "1 offset 27" in shown  # a position after the end gives the last record
 
 
 def test_nothing_was_written(browser: Browser) -> None:

@@ -67,7 +67,7 @@ _PAGES: Final = (
     "/groups/group?id=billing",
     "/transactions",
 )
-#: What nobody may learn who is not allowed to: a topic, its group, and the producer that writes to it.
+#: What only authorized users may learn: a topic, its group, and the producer that writes to it.
 _SECRETS: Final = ("salaries", "payroll", "paymaster")
 
 
@@ -272,7 +272,7 @@ def test_a_change_of_acls_is_seen(cluster: Cluster, browser: Browser, seconds: S
     admin = AdminClient(as_user(cluster, "admin"))
     allow(admin, "newcomer", ResourceType.TOPIC, "orders", AclOperation.DESCRIBE)
     while "orders" not in browser.get("/topics", cookie=cookie).text:
-        seconds.pass_by(4)  # what is known of a user is three seconds old at most
+        seconds.pass_by(4)  # what is known about a user is at most three seconds old
 
 
 def basic(user: str, password: str) -> str:

@@ -88,7 +88,7 @@ def test_every_kind() -> None:
 
 
 def test_it_adds_up_only_as_much_as_it_must() -> None:
-    # Each transaction has four extents, and transactions alternate in their fate.
+    # Each transaction has four extents, and transactions alternate in their outcome.
     extents = [(at * 2, at * 2 + 2, at // 4 + 1, 0) for at in range(RANGES)]
     dead = [(at * 8, at * 8 + 8) for at in range(0, RANGES, 2)]
     assert strip_of(view_of(extents, dead), 0, RANGES * 2).level == "one extent"

@@ -20,7 +20,7 @@ from lacuna.testing.ports import lasting_ports
 from tests.forked import ForkedCluster
 from tests.lacuna import clients
 
-#: The value of a sample by its name and labels; 0 if there is none.
+#: The value of a sample by name and labels, or 0 if there is none.
 Sample = Callable[..., float]
 Up = tuple[ForkedCluster, Callable[[], Sample]]
 
@@ -139,7 +139,7 @@ def test_requests_and_errors_are_counted(up: Up) -> None:
     assert after("lacuna_flushed_batches_total") - before("lacuna_flushed_batches_total") == 3
     puts, cost = "lacuna_store_requests_total", "lacuna_store_cost_dollars_total"
     assert after(puts, operation="put") - before(puts, operation="put") == 3
-    assert after(cost) == before(cost) == 0  # a folder's cost nothing
+    assert after(cost) == before(cost) == 0  # a folder's requests cost nothing
     assert after("lacuna_journal_records_total") == after("lacuna_journal_durable_position")
     other = clients.transactional(cluster.bootstrap, "fenced")
     clients.transactional(cluster.bootstrap, "fenced")

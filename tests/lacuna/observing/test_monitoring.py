@@ -147,7 +147,7 @@ ALERTS = ROOT / "deploy" / "prometheus" / "lacuna.rules.yml"
 DRAWING = ROOT / "deploy" / "grafana" / "draw.py"
 METRICS = (*agent.METRICS, *control.METRICS)
 NAME = re.compile(r"\b(?:lacuna|kafka)_[a-z_]+")
-#: An expression names labels in braces and after `by` and `on`; Grafana's own and Prometheus' labels are no metric's.
+#: Expressions name labels in braces and after `by` and `on`. Grafana's and Prometheus's own belong to no metric.
 LABELS = re.compile(r"(?:by|on) \(([^)]*)\)|\{([^{}]*)\}")
 OF_PROMETHEUS = {"instance", "le"}
 

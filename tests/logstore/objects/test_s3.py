@@ -112,7 +112,7 @@ def scripted(script: Script) -> Iterator[S3Store]:
         access_key_id="a",
         secret_access_key="b",
     )
-    # A test starved of CPU makes no second attempt: `soon` alone has them made.
+    # A test starved of CPU makes no second attempt: only `soon` triggers them.
     store._answer_seconds = 3600.0
     yield store
     store.close()

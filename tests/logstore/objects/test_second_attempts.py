@@ -203,7 +203,7 @@ def test_slow_requests_are_at_most_a_twentieth_and_leave_what_silent_ones_need(
         if number % 10:
             service.call(answered)
             continue
-        # It is slow, and is answered before it is silent.
+        # It is slow, but is answered before it counts as silent.
         service.then = [Then.TOO_LATE, Then.RELEASED]
         slow += len(service.call(service.held, answered).reasons)
     assert 20 <= slow <= (64 + 400) / 20

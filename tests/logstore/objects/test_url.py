@@ -190,7 +190,7 @@ def test_a_folder_has_no_options_of_a_bucket() -> None:
 
 
 SOURCES = Path(lacuna.__file__).parent
-#: Whose URLs are no store's: the keys of tokens, secrets, SQLite's files.
+#: Modules whose URLs do not refer to stores: token keys, secrets, SQLite files.
 OTHERS = {
     "agent/security/sasl/jwks.py",
     "base/client_security.py",
@@ -249,7 +249,7 @@ def test_what_decides_is_found_and_what_speaks_is_not() -> None:
 @pytest.mark.slow
 def test_no_code_outside_the_rows_asks_which_kind_a_store_is() -> None:
     sources = {str(path.relative_to(SOURCES)): path.read_text() for path in SOURCES.rglob("*.py")}
-    # To parse all files takes a hundred times as long as to search them for what a decision needs.
+    # Parsing all files takes a hundred times as long as searching them for what a decision needs.
     schemes = "|".join(kind.scheme for kind in KINDS.values())
     needed = re.compile(rf"""["'}}](?:{schemes})\b|\b(?:Directory|Memory|S3)Store\b""")
     rows = {name for name, source in sources.items() if "Final = StoreKind(" in source}

@@ -297,7 +297,7 @@ class _Survivors:
             return content
         if len(content) > SECTOR:
             return self._torn(lost.durable, content)
-        half = len(content) // 2  # the rest is as it was: what was synced is never lost
+        half = len(content) // 2  # the rest is unchanged: synced data is never lost
         return content[:half] + lost.durable[half:]
 
     def _torn(self, before: bytes, after: bytes) -> bytes:

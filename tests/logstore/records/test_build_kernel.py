@@ -60,7 +60,7 @@ def test_it_compiles_beside_the_source(
 ) -> None:
     if not build_kernel.has_compiler():
         pytest.skip("no C compiler: the compiled kernel is not tested")
-    # What Cython adds for memoryviews takes a compiler that optimizes four seconds.
+    # The code that Cython adds for memoryviews takes an optimizing compiler four seconds.
     monkeypatch.setattr(build_kernel, "OPTIONS", ("-O0", "-g0"))
     assert not build_kernel.is_fresh(KERNEL)
     assert build_kernel.main() == 0

@@ -279,7 +279,7 @@ def test_forms_agree_on_any_buffers(
     assert found[0] == found[1]
 
 
-# Vectors of Kafka's own tests of its hash, as signed 32-bit ints.
+# Vectors from Kafka's own tests for its hash, as signed 32-bit ints.
 MURMUR2 = {
     b"21": -973932308,
     b"foobar": -790332482,

@@ -105,7 +105,7 @@ def test_s11_a_plain_batch_has_no_producer() -> None:
 
 
 ONE_RECORD = bytes.fromhex("0e 00 00 00 02 61 01 00")
-# Of more than one block of LZ4.
+# More than one LZ4 block.
 LONG_RECORD = BatchToWrite(records=(NewRecord(offset_delta=0, value=bytes(100_000)),)).encode()[
     HEADER_SIZE:
 ]

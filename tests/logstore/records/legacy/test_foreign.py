@@ -19,7 +19,7 @@ ROWS: list[tuple[int, bytes | None, bytes | None]] = [
     (2000, None, b"x" * 5000),
     (500, b"gone", None),
 ]
-# Both need the package xxhash for the LZ4 of magic 0, which tests/golden/legacy has from Java.
+# Both need the package xxhash for LZ4 in magic 0, which tests/golden/legacy covers with bytes from Java.
 FORMS = [
     (magic, codec)
     for magic in (0, 1)

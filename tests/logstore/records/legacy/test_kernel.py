@@ -37,7 +37,7 @@ PAYLOAD = st.none() | st.binary(max_size=12) | st.sampled_from([b"x" * 63, b"y" 
 TIMESTAMP = st.integers(-1, 2**62) | st.sampled_from([LOW, HIGH, 0, 63, 64])
 ROWS = st.lists(st.tuples(TIMESTAMP, PAYLOAD, PAYLOAD), min_size=1, max_size=5)
 PARTS = st.lists(st.tuples(st.sampled_from(CODECS), st.sampled_from((0, 1)), ROWS), max_size=3)
-# Where a change leaves the CRC-32 right, the sizes must tell.
+# Where a change leaves the CRC-32 correct, the sizes must reveal it.
 DAMAGE = st.tuples(edits, st.booleans())
 
 

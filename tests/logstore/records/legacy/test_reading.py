@@ -218,7 +218,7 @@ def test_sizes_that_cannot_be() -> None:
         struct.pack(">ii", 5, -1),  # a key beyond the message
         struct.pack(">ii", -2, -1),  # a negative length that is not null
         struct.pack(">ii", 0, 1),  # a value beyond the message
-        struct.pack(">ii", -1, -1) + b"more",  # bytes behind the value
+        struct.pack(">ii", -1, -1) + b"more",  # bytes after the value
         struct.pack(">i", 4) + b"abcd",  # no room for the value's length
     ],
 )
@@ -299,7 +299,7 @@ def test_each_magic_has_its_own() -> None:
     with pytest.raises(RuntimeError):
         lz4.frame.decompress(old)
     assert decompress_set(Codec.LZ4, old, 0, 100) == b"inner set"
-    # Clients that never had the error (or mended it) write the right one in magic 0 too.
+    # Clients that never had the error (or fixed it) write the correct one in magic 0 too.
     assert decompress_set(Codec.LZ4, right, 0, 100) == b"inner set"
 
 
