@@ -338,7 +338,7 @@ HAND_OVER_MS = 500
 
 
 class UnevenStore(DirectoryStore):
-    """PUTs take up to 30 ms, so that the first one sent often arrives last."""
+    """PUTs take up to 30 ms, so the first one sent often arrives last."""
 
     def __init__(self, root: Path, rng: random.Random) -> None:
         super().__init__(root)

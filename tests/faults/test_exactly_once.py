@@ -1,8 +1,8 @@
 """Tests exactly-once consume-process-produce while every process is killed (S2-S5, S8, S12, S26).
 
 Three workers move records from one topic to another, with the group's offsets in each transaction. SIGKILL ends agents,
-workers and the leading control plane at seeded moments, and each is restarted. In the end, every input has its effect
-once.
+workers and the leading control plane at seeded moments, and each is restarted. At the end, every input must have had
+its effect once.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def rows_of(bootstrap: str, topic: str) -> Rows:
 
 
 def refuse_mutations(history: History, rng: random.Random) -> None:
-    """Verify that the checker detects one effect that is lost, duplicated or swapped with its neighbour, at any
+    """Verify that the checker detects one effect that is lost, duplicated or swapped with the next one, at any
     position.
     """
     for _ in range(10):

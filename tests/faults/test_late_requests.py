@@ -162,7 +162,7 @@ async def _bump(stage: Stage, who: Producer, epoch: int) -> None:
 
 @pytest.mark.parametrize("version", [TV1, TV2])
 def test_after_the_last_epoch_comes_another_producer_id(stage: Stage, version: int) -> None:
-    """S5, S8: the rollover loses nothing, a retry gets the same new identity, and zombies stay fenced."""
+    """S5, S8: the rollover loses nothing, a retry gets the same new identity, and zombies remain fenced."""
     one, two = stage.targets()
     topic, who = one.topic(retention_ms=-1), one.transactional()
     stage.run(_bump(stage, who, 32_766), stage.control)

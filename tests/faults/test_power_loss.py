@@ -135,7 +135,7 @@ def read_all(bootstrap: str) -> tuple[Rows, list[str]]:
 
 
 def loss(remains: Remains, facts: Facts, folder: Path) -> list[str]:
-    """Return what is wrong with a cluster that starts from this saved state."""
+    """Return the errors in a cluster that starts from this saved state."""
     folder.mkdir()
     try:
         with PowerCluster(remains.files, folder) as cluster:

@@ -106,7 +106,7 @@ class Clients:
         ]
 
     def violations(self) -> list[str]:
-        """Return what is wrong with the records that were written and read."""
+        """Return the errors in the records that were written and read."""
         acknowledged = self._plain.acknowledged
         copies = self._rows("copies")
         history = History(

@@ -256,7 +256,7 @@ class Observations:
                 rows.append((what["asked"], what["at"], count, value))
 
     def violations(self, committed: dict[At, str], letters: list[At]) -> Iterator[str]:
-        """Yield what is wrong, given the committed records and the records in the dead-letter queue."""
+        """Yield the violations, given the committed records and the records in the dead-letter queue."""
         often = Counter(letters)
         yield from (f"{at} has {count} dead letters" for at, count in often.items() if count > 1)
         yield from (f"{at} has a letter and was aborted" for at in often.keys() - committed.keys())

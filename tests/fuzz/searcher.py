@@ -3,8 +3,8 @@ which lines were reached.
 
     python -m tests.fuzz.searcher TARGET OPTION… [-- TARGET OPTION…]…
 
-Instrumenting takes many times longer than a short search, so several targets are searched one after another, each in a
-fork. A line `ENDED` follows the output of each.
+Instrumenting takes many times longer than a short search, so several targets are searched one after another, each in
+its own fork. A line `ENDED` follows the output of each.
 """
 
 import os

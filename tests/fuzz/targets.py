@@ -1,8 +1,8 @@
 """Fuzz targets: functions of arbitrary bytes, with the properties that must always hold.
 
-A target takes bytes and returns. It raises if a property is violated. Documented errors (RecordsError, FrameError,
-MalformedRequest, CorruptSegmentError) are valid results. Checksums would keep a fuzzer out of everything behind them,
-so the first byte of an input selects whether they are corrected first.
+A target takes bytes and returns nothing. It raises an error if a property is violated. Documented errors (RecordsError,
+FrameError, MalformedRequest, CorruptSegmentError) are valid results. Checksums would keep a fuzzer from reaching
+everything behind them, so the first byte of an input selects whether they are corrected first.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -284,7 +284,7 @@ def cells(data: bytes) -> None:
 
 
 def cluster_keys(data: bytes) -> None:
-    """A key file: an accepted one has a current key of the right size."""
+    """A key file: an accepted one contains a current key of the correct size."""
     try:
         keys = parse_keys(data.decode(errors="replace"), "the file")
     except StoreMisconfiguredError:

@@ -1,6 +1,6 @@
 """Tests authorization: users with different ACLs call every API, with the same results on Kafka and here.
 
-Each set of ACLs has a user, topics, groups and transactional ids, whose names begin with the set's name. Some sets
+Each set of ACLs includes a user, topics, groups and transactional ids, whose names begin with the set's name. Some sets
 allow `own` resources, `other` resources exist too, and `none` is missing. The stored outcome says whether there was an
 answer, and its names and errors.
 

@@ -68,7 +68,7 @@ def _interleaved(t: Target) -> str:
 
 
 def _compacted(t: Target) -> str:
-    """Overwrite keys until the cleaner has left holes inside and between batches."""
+    """Overwrite keys until the cleaner has left holes within and between batches."""
     topic = t.topic(
         cleanup_policy="compact",
         segment_ms=200,

@@ -158,7 +158,7 @@ def _read(bootstrap: str, topic: str) -> list[Row]:
 
 
 def capture(bootstrap: str, clean_offsets: Callable[[], dict[str, int]]) -> None:
-    """Write the reads of GOLDEN's histories. `clean_offsets` returns how far the cleaner has come in each topic."""
+    """Write the reads of GOLDEN's histories. `clean_offsets` returns the cleaner's position in each topic."""
     histories = load()
     player = Player(bootstrap, histories, int(time.time() * 1000))
     for phase in range(PHASES):

@@ -83,7 +83,7 @@ def _check_written(case: dict[str, Any]) -> None:
 
 
 def test_lz4_header_checksums() -> None:
-    """KAFKA-3160: magic 0 has the wrong checksum and magic 1 the right one, as in the old clients."""
+    """KAFKA-3160: magic 0 has the wrong checksum and magic 1 the correct one, as in the old clients."""
     for case in (each for each in SETS if each["codec"] == "lz4"):
         (wrapper,) = read_entries(bytes.fromhex(case["bytes"]))
         _, value = wrapper.key_and_value()

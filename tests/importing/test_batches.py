@@ -66,7 +66,7 @@ def marker(offset: int, producer_id: int, control_type: ControlType) -> bytes:
 
 
 def read(arrived: Arrived) -> list[RecordBatch]:
-    """Return the copied batches, whose checksums must be right."""
+    """Return the copied batches, whose checksums must be correct."""
     return [each for copy in arrived.copies for each in read_batches(copy.data)]
 
 

@@ -44,7 +44,7 @@ def transact(producer: Any, topic: str, values: Iterable[str], *, commits: bool 
 
 
 def opened(bootstrap: str, transactional_id: str, topic: str, values: Iterable[str]) -> Any:
-    """Return a producer that has written values in a transaction, which is still open."""
+    """Return a producer that has written values in a transaction that is still open."""
     producer = transactional(bootstrap, transactional_id)
     producer.begin_transaction()
     send(producer, topic, values)

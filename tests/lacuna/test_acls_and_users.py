@@ -163,7 +163,7 @@ def test_a_password_is_no_argument(refused: Refusal, guarded: Cluster) -> None:
 
 
 def test_a_cluster_without_an_authorizer_says_so(refuse: Refusal) -> None:
-    """Otherwise an operator would believe that the ACL has an effect."""
+    """Otherwise, an operator would believe that the ACL has an effect."""
     said = refuse("acls", "add", "--allow-principal", "User:alice", "--topic", "t")
     assert "the agents run without --authorizer" in said
 

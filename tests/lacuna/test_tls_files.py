@@ -178,7 +178,7 @@ def test_a_subject_that_is_not_utf_8_cannot_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_no_certificate_cannot_be_read(tmp_path: Path) -> None:
-    """A certificate that is truncated or changed at any byte gives an identity or raises ValueError."""
+    """A certificate that is truncated or changed at any byte yields an identity or raises ValueError."""
     whole = issued(Authority(tmp_path), [("CN", "x")], [("UID", "y")])
     for place in range(len(whole)):
         with pytest.raises(ValueError, match="cannot be read"):

@@ -73,7 +73,7 @@ class Browser:
     control: ControlClient
 
     def get(self, path: str, **headers: str) -> Answer:
-        """Send a GET. Header names have _ for -."""
+        """Send a GET. In header names, _ stands for -."""
         return self._send("GET", path, None, headers)
 
     def post(self, path: str, body: str, **headers: str) -> Answer:

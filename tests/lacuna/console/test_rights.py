@@ -93,7 +93,7 @@ def allow(admin: AdminClient, user: str, kind: ResourceType, name: str, to: AclO
 
 
 def member(cluster: Cluster, group: str, topic: str) -> Consumer:
-    """A group's only member, which stays a member without polling."""
+    """A group's only member, which remains a member without polling."""
     lasting = {"session.timeout.ms": 1_800_000, "max.poll.interval.ms": DAY_MS}
     return clients.member(cluster.bootstrap, group, topic, **as_user(cluster, "admin"), **lasting)
 

@@ -65,7 +65,7 @@ def test_each_alert_is_tested() -> None:
 
 @pytest.fixture
 def scraped(tmp_path: Path) -> Iterator[str]:
-    """The URL of a Prometheus server that scrapes a cluster in which everything on the dashboard has happened."""
+    """The URL of a Prometheus server that scrapes a cluster in which everything on the dashboard has occurred."""
     health, port = lasting_ports(2)
     config = tmp_path / "prometheus.yml"
     config.write_text(

@@ -1,4 +1,4 @@
-"""Tests that wrong bytes are detected, named and never served, and that an audit continues after them."""
+"""Tests that wrong bytes are detected, reported and never served, and that an audit continues after them."""
 
 import pickle
 import random
