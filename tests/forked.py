@@ -31,7 +31,7 @@ Started: TypeAlias = "subprocess.Popen[Any] | Forked"
 
 @cache
 def _forks() -> socket.socket:
-    """Return the socket of the forking process, which lives as long as this one."""
+    """Return a socket to the forking process, which lives as long as this one."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen([sys.executable, str(FORKS)], stdin=theirs.fileno())
@@ -48,9 +48,10 @@ def _forks() -> socket.socket:
 
 
 def start_process(command: Sequence[str], **options: Any) -> Started:
-    """Start a process as `subprocess.Popen` does, and `python -m lacuna` in a fork of one that has imported it.
+    """Start a process as `subprocess.Popen` does, except that `python -m lacuna` runs in a fork of a process that has
+    imported it.
 
-    The imports took 0.4 seconds of CPU each time.
+    Importing it each time would take 0.4 seconds of CPU time.
     """
     needs_its_own = "--moto" in command  # its server does
     if tuple(command[:3]) != LACUNA or needs_its_own:
@@ -112,10 +113,10 @@ class Forked:
         return code
 
     def communicate(self, given: Any = None, timeout: float | None = None) -> tuple[Any, Any]:
-        """Write `given`, and return the output until the end. May be called again after TimeoutExpired."""
+        """Write `given`, and return the output up to its end. May be called again after TimeoutExpired."""
         self._readings = self._readings or [_Reading(self.stdout), _Reading(self.stderr)]
         if self.stdin is not None and not self.stdin.closed:
-            with suppress(BrokenPipeError):  # it need not read all, or has ended
+            with suppress(BrokenPipeError):  # it need not read everything, or has ended
                 if given:
                     self.stdin.write(given)
                 self.stdin.close()
@@ -127,7 +128,7 @@ class Forked:
         return self._readings[0].found, self._readings[1].found
 
     def send_signal(self, number: int) -> None:
-        # It may have ended and been waited for a moment before its code is reported here.
+        # It may have ended and been reaped a moment before its code is reported here.
         with suppress(ProcessLookupError):
             if self.poll() is None:
                 os.kill(self.pid, number)
@@ -136,7 +137,7 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
     def _ended(self, seconds: float | None) -> int | None:
-        """Return the exit code once there is one, within this many seconds."""
+        """Wait up to this many seconds for the exit code, and return it."""
         if self.returncode is None and select.select([self._status], [], [], seconds)[0]:
             self.returncode = os.waitstatus_to_exitcode(self._reported())
             os.close(self._status)
@@ -152,7 +153,7 @@ class Forked:
 def _end(
     passed: ExitStack, asked: int | IO[Any] | None, number: int, mode: str, errors: str | None
 ) -> tuple[IO[Any] | None, int]:
-    """Return our end of a pipe, if one is requested, and the file for the fork, which `passed` closes if it is new."""
+    """Return our end of a pipe, if one is requested, and the fork's file, which `passed` closes if it is new."""
     if asked is None:
         return None, number
     if asked == PIPE:

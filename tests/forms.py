@@ -1,4 +1,4 @@
-"""Loads the modules that Cython compiles in either form, independently of what `import` would choose."""
+"""Loads the modules that Cython compiles, in either form, independently of what `import` would choose."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _load(loader: importlib.machinery.SourceFileLoader) -> ModuleType:
 
 
 def interpreted(module: str) -> ModuleType:
-    """Load the form that a user without a compiler runs. Cython is not installed there."""
+    """Load the form that runs for a user without a compiler, where Cython is not installed."""
     source = str(build_kernel.SOURCES[module])
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "cython", None)

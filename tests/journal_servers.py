@@ -1,4 +1,4 @@
-"""A PostgreSQL server, and buckets of an S3 server, for the conftest.py that imports them."""
+"""A PostgreSQL server, and buckets on an S3 server, for the conftest.py that imports them."""
 
 from collections.abc import Iterator
 
@@ -47,7 +47,7 @@ def s3(moto_endpoint: str) -> Iterator[ConditionalStore]:
     # boto3 takes a third of a second to import
     from lacuna.logstore.objects.s3 import S3Store
 
-    # Patient, unlike that of a journal: on a busy machine, the server can be without CPU for seconds.
+    # More patient than a journal's: on a busy machine, the server may get no CPU time for seconds.
     store = S3Store(
         fresh_bucket(),
         "cluster",

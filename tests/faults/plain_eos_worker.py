@@ -2,7 +2,7 @@
 
     python -m tests.faults.plain_eos_worker BOOTSTRAP GROUP SOURCE SINK TRANSACTIONAL_ID
 
-It writes a line `committed COUNT` for every transaction. If librdkafka waits indefinitely, so does this program.
+It prints a line `committed COUNT` for every transaction. If librdkafka waits indefinitely, so does this program.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A cluster whose journal and objects are on one file system that forgets what was not synced.
+"""A cluster whose journal and objects are on a file system that loses whatever was not synced.
 
 The page cache outlives a killed process, so only this test shows whether a sync is missing. The cluster runs on a
-`PowerDisk`. At random moments, it saves the state that a power cut would leave, and the acknowledgements so far. A
-cluster is then started on each of these remains and checked.
+`PowerDisk`. At random moments, the disk saves the state that a power cut would leave, and the acknowledgements so far.
+A cluster is then started on each of these saved states, and checked.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NUMBERS = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """The state that a power cut would leave, and the number of earlier facts."""
+    """The state that a power cut would leave, and the number of facts recorded before it."""
 
     files: UnsyncedFileSystem
     facts: int
@@ -51,7 +51,7 @@ class PowerDisk(UnsyncedFileSystem):
     """A file system that saves, at random moments, the state that a power cut would leave.
 
     `lie(kind, path)` decides which syncs do nothing, and `facts` returns the number of facts so far. At most
-    `longest_gap` changes and syncs lie between two remains.
+    `longest_gap` changes and syncs lie between two saved states.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class OneAtATime:
 
 
 class _Journal:
-    """Opens SQLite databases on such a file system. `pragmas` maps statements to replacements."""
+    """Opens SQLite databases on an unsynced file system. `pragmas` maps statements to their replacements."""
 
     def __init__(self, files: UnsyncedFileSystem, pragmas: Mapping[str, str]) -> None:
         self._vfs_name = f"power-{next(_NUMBERS)}"
@@ -110,7 +110,7 @@ class _Journal:
         self._pragmas = pragmas
 
     def connect(self, path: str) -> Connection:
-        """Connect to the file of this name in the root directory, with a small WAL for frequent checkpoints."""
+        """Connect to the file with this name in the root directory, with a small WAL for frequent checkpoints."""
         connection = apsw.Connection(f"/{os.path.basename(path)}", vfs=self._vfs_name)
         connection.execute("PRAGMA locking_mode=EXCLUSIVE")
         connection.execute("PRAGMA wal_autocheckpoint=20")
@@ -134,8 +134,8 @@ class _Connection:
 class PowerCluster:
     """A context manager that runs a control plane and an agent on a file system, in a separate thread.
 
-    `folder` is a real folder, only for the lock next to the journal. Flushes of at most `hot_bytes`
-    become hot segments.
+    `folder` is a real folder, used only for the lock next to the journal. Flushes of at most `hot_bytes` become hot
+    segments.
     """
 
     def __init__(

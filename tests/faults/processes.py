@@ -36,7 +36,7 @@ def end_by_exception() -> None:
 class Process:
     """A command that tests kill and restart.
 
-    `ready` is the beginning of the line that reports it as ready. With `listens` it keeps the same address across
+    `ready` is the start of the line that it prints when it is ready. With `listens`, it keeps the same address across
     restarts.
     """
 
@@ -53,7 +53,7 @@ class Process:
     ) -> None:
         self.name = name
         self.lines: deque[str] = deque(maxlen=400)
-        #: The HOST:PORT at which it serves; "" if it does not listen.
+        #: The HOST:PORT on which it listens, or "" if it does not.
         self.address = f"127.0.0.1:{lasting_ports(1)[0]}" if listens else ""
         self._command = [sys.executable, "-m", module, *arguments]
         self._ready = ready
@@ -88,7 +88,7 @@ class Process:
 
     @property
     def output(self) -> str:
-        """Return the last lines of output, of this run and earlier ones."""
+        """Return the last lines of output, from this run and earlier ones."""
         return "\n".join(self.lines)
 
     def kill(self) -> None:
@@ -110,7 +110,7 @@ class Process:
         self._process.send_signal(signal.SIGCONT)
 
     def ask(self) -> str:
-        """End the process and return its output, including its stacks if it writes these at SIGUSR1."""
+        """End the process and return its output, including its stack traces if it writes them on SIGUSR1."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGUSR1)
             self._process.send_signal(signal.SIGTERM)
@@ -119,7 +119,7 @@ class Process:
         return self.output
 
     def discard(self) -> None:
-        """Kill the process in any state."""
+        """Kill the process, whatever its state."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -148,8 +148,8 @@ class Process:
 class Deployment:
     """A context manager that runs control planes and agents over one store, each in a separate process.
 
-    `store` has the options of `lacuna agent` for the store, and `journal` those of `lacuna controlplane` for a shared
-    journal. Alternatively, `journals` has the options of each.
+    `store` contains the `lacuna agent` options for the store, and `journal` the `lacuna controlplane` options for a
+    shared journal. Alternatively, `journals` contains separate options for each control plane.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class Deployment:
 
     @property
     def control_address(self) -> str:
-        """Return the HOST:PORT of the control plane, or several separated by commas."""
+        """Return the HOST:PORT of each control plane, separated by commas."""
         return ",".join(each.address for each in self.controls)
 
     @property

@@ -4,10 +4,10 @@
     python -m tests.faults.takeovers --journal bucket --way stop
     python -m tests.faults.takeovers --way suspend --times 5    # for 20 s each; it must not answer when it wakes up
 
-Clients of librdkafka, Java and Go write transactions throughout. For each takeover, the program prints when the next
-leader led. For each kind of client, it prints the longest time without an answered commit, from the signal that ended
-the leader to the first commit that was requested after its end. It then prints percentiles and violations in the
-clients' histories. The exit code is 1 if there are violations.
+Clients of librdkafka, Java and Go write transactions throughout. For each takeover, the program prints the time until
+the next leader led. For each kind of client, it prints the longest time without an answered commit, from the signal
+that ended the leader to the first commit that was requested after its end. It then prints percentiles and violations in
+the clients' histories. The exit code is 1 if there are violations.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ WAYS: Final[dict[str, Callable[[Process], None]]] = {
     "stop": Process.stop,
     "suspend": Process.pause,
 }
-#: For how long a leader is suspended.
+#: How long a leader is suspended.
 SUSPENDED_SECONDS: Final = 20.0
-#: Between two transactions of a client: the machine is to have time left.
+#: The pause between two transactions of a client, so that the machine is not saturated.
 PAUSE_SECONDS: Final = 0.03
 STANDBY_SECONDS: Final = 60.0
-#: What a standby that follows is behind at most, since it tells how far it is every second.
+#: The maximum lag of a standby that keeps up, since it reports its position every second.
 STANDBY_RECORDS: Final = 500
-#: Of a longer pause, what the control planes said is printed to standard error.
+#: After a longer pause, the control planes' output is printed to standard error.
 LONG_SECONDS: Final = 5.0
 
 
 @contextmanager
 def deployment(kind: str, folder: Path, *options: str, database: str = "") -> Iterator[Deployment]:
-    """Start two control planes with these options on a journal of a kind, and two agents.
+    """Start two control planes with these options on a journal of this kind, and two agents.
 
-    A journal in PostgreSQL is in the database of this URL, or in that of a new server.
+    A PostgreSQL journal is in the database at this URL, or in one on a new server.
     """
     with ExitStack() as stack:
         if kind == "postgresql":
@@ -139,7 +139,7 @@ def longest_pause(commits: Sequence[tuple[float, float]], began: float, ended: f
 
 
 def shown(name: str, durations: Sequence[float]) -> str:
-    """Return a line with the percentiles of some durations in seconds."""
+    """Return a line with the percentiles of these durations in seconds."""
     found = sorted(durations)
     percentiles = (
         f"p{percent} {found[min(len(found) - 1, len(found) * percent // 100)]:.2f} s"

@@ -80,7 +80,7 @@ class Member(threading.Thread):
 
     def _step(self, messages: list[Message]) -> None:
         if not any(message.error() is None for message in messages):
-            return  # errors are librdkafka's own: it connects again
+            return  # errors are librdkafka's own: it reconnects
         try:
             self._who.commit(asynchronous=False)
         except KafkaException as error:
@@ -91,7 +91,7 @@ class Member(threading.Thread):
         self.commits.add()
 
     def await_commits(self, count: int) -> None:
-        """Wait for this many further commits. Raises the member's error."""
+        """Wait for this many more commits. Raises the member's error."""
         if not self.commits.wait_for(self.commits.count + count, SECONDS):
             self.stop()
             raise AssertionError("the member does not go on")
@@ -105,13 +105,13 @@ class Member(threading.Thread):
 
 
 def leading_ports(bootstrap: str) -> set[int]:
-    """Return the agents that lead according to this one's Metadata."""
+    """Return the ports of the agents that lead partitions according to this agent's Metadata."""
     found = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60)
     return {found.brokers[each.leader].port for each in found.topics[TOPIC].partitions.values()}
 
 
 def coordinated_by(bootstrap: str, port: int) -> str:
-    """Return a group whose coordinator is the agent at that port."""
+    """Return a group whose coordinator is the agent on that port."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     names = [f"g{number}" for number in range(32)]
     for name, future in admin.describe_consumer_groups(names).items():
@@ -129,7 +129,7 @@ def await_ports(bootstrap: str, expected: set[int]) -> None:
 
 @contextmanager
 def ports_beside_a_live_lease(control: str) -> Iterator[queue.SimpleQueue[set[int]]]:
-    """Return the ports that the control plane announces at each change that omits an agent with a lease."""
+    """Yield the ports that the control plane announces on each change that omits an agent with a live lease."""
     found: queue.SimpleQueue[set[int]] = queue.SimpleQueue()
     watching, is_over = threading.Event(), threading.Event()
 
@@ -180,7 +180,7 @@ def test_members_and_transactions_outlive_their_coordinator(tmp_path: Path) -> N
             assert named.get(timeout=SECONDS) == {left}, "before its lease has ended"
             assert leading_ports(survivor) == {left}
         done = progress.count
-        while time.monotonic() < died + 1.2 * SESSION_SECONDS:  # a lost session shows by then
+        while time.monotonic() < died + 1.2 * SESSION_SECONDS:  # a lost session is noticed by then
             member.await_commits(1)
         assert progress.wait_for(done + 10, SECONDS), "transactions go on"
         cluster.agents[0].start()
@@ -203,7 +203,7 @@ def live_agents(bootstrap: str) -> int:
 
 
 def rows_of(bootstrap: str) -> Rows:
-    """Return the rows that a read_committed consumer of this agent finds."""
+    """Return the rows that a read_committed consumer reads through this agent."""
     found = {}
     for partition in range(FEW_PARTITIONS):
         got = read(bootstrap, TOPIC, partition=partition)
@@ -219,9 +219,7 @@ SLEEPERS = 16
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_s7_a_fetch_that_slept_tells_no_old_bounds(tmp_path: Path) -> None:
-    """Fetches wait at an agent that is suspended past its lease. Requests sent during the suspension are answered as
-    late.
-    """
+    """Fetches wait at an agent that is suspended past its lease, and more arrive meanwhile. None gets old bounds."""
     with (
         Deployment(tmp_path / "control", 2, [f"--objects={tmp_path / 'objects'}"]) as cluster,
         ThreadPoolExecutor(2 * SLEEPERS) as threads,
@@ -237,7 +235,7 @@ def test_s7_a_fetch_that_slept_tells_no_old_bounds(tmp_path: Path) -> None:
                 return None  # the agent knows that it has no lease
 
         for target in targets:
-            target.fetch(topic, 0)  # no first fetch of a connection, which is confirmed anyway
+            target.fetch(topic, 0)  # not a connection's first fetch, which is confirmed anyway
         before = [threads.submit(fetch, target) for target in targets[:SLEEPERS]]
         time.sleep(0.5)  # until they wait
         cluster.agents[0].pause()
@@ -335,12 +333,12 @@ def test_tools_of_java_list_all_without_the_agent_that_has_gone(bootstrap: str) 
 
 
 ROUNDS = 8
-#: Clients that ask for Metadata all the time never fall silent at an agent that sends them elsewhere.
+#: Clients that constantly request Metadata never fall silent at an agent that sends them elsewhere.
 HAND_OVER_MS = 500
 
 
 class UnevenStore(DirectoryStore):
-    """PUTs take up to 30 ms, so that the first one sent often arrives last."""
+    """PUTs take up to 30 ms, so the first one sent often arrives last."""
 
     def __init__(self, root: Path, rng: random.Random) -> None:
         super().__init__(root)
@@ -393,7 +391,6 @@ def test_order_holds_while_partitions_move(tmp_path: Path) -> None:
 
 
 async def _join(cluster: Cluster) -> RunningAgent:
-    """Start another agent of the cluster."""
     embedded = cluster.embedded
     control = InProcessClient(embedded.running.runtime)
     await control.cluster.ready()

@@ -1,4 +1,4 @@
-"""Tests that ten thousand idle clients and five hundred that stop in mid-request do not block others."""
+"""Tests that ten thousand idle clients and five hundred that stop mid-request do not block others."""
 
 import time
 from collections.abc import Callable

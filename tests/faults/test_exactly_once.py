@@ -1,8 +1,8 @@
 """Tests exactly-once consume-process-produce while every process is killed (S2-S5, S8, S12, S26).
 
-Three workers move records from one topic to another, each transaction with its group offsets. SIGKILL ends agents,
-workers and the leading control plane at seeded moments, and each is restarted. In the end, every input has its effect
-once.
+Three workers move records from one topic to another, with the group's offsets in each transaction. SIGKILL ends agents,
+workers and the leading control plane at seeded moments, and each is restarted. At the end, every input must have had
+its effect once.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ class Progress:
         self._changed = threading.Condition()
 
     def heard(self, line: str) -> None:
-        """Process a worker's line."""
+        """Process a line that a worker printed."""
         if line.startswith("committed"):
             with self._changed:
                 self.count += int(line.split()[1])
                 self._changed.notify_all()
 
     def wait_for(self, count: int, seconds: float) -> bool:
-        """Return whether this many were committed within this many seconds."""
+        """Return whether this many records were committed within this many seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: self.count >= count, seconds)
 
 
 class Feeder(threading.Thread):
-    """Writes the input, one step whenever the workers have nearly caught up. `acknowledged` has its
+    """Writes the input, a step whenever the workers have nearly caught up. `acknowledged` contains its
     acknowledgements.
     """
 
@@ -98,7 +98,7 @@ class Feeder(threading.Thread):
 
 @contextmanager
 def deployment(kind: str, path: Path) -> Iterator[Deployment]:
-    """Start two agents over a directory or a bucket of moto, or over a journal that two control planes share.
+    """Start two agents over a directory or a moto bucket, or over a journal that two control planes share.
 
     Most flushes become hot segments, except over "s3".
     """
@@ -119,7 +119,7 @@ def deployment(kind: str, path: Path) -> Iterator[Deployment]:
 
 @contextmanager
 def workers(bootstrap: str, progress: Progress) -> Iterator[list[Process]]:
-    """Three workers, two of them static members of their group."""
+    """Start three workers, two of them static members of their group."""
     made = []
     for number in range(3):
         arguments = [bootstrap, "group", "source", "sink", f"worker-{number}"]
@@ -143,7 +143,7 @@ def workers(bootstrap: str, progress: Progress) -> Iterator[list[Process]]:
 def cause_faults(
     rng: random.Random, cluster: Deployment, crew: Sequence[Process], progress: Progress
 ) -> None:
-    """Cause each fault at a random moment after a random count of committed records."""
+    """Cause each fault at a random moment after a random number of committed records."""
     victims = list(FAULTS)
     rng.shuffle(victims)
     moments = sorted(rng.sample(range(INPUTS // 20, INPUTS * 9 // 10), len(victims)))
@@ -183,7 +183,7 @@ def await_end(bootstrap: str, progress: Progress, deadline: float) -> dict[int, 
         who.close()
 
 
-#: The errors of a group while no control plane leads, or while its coordinator's broker goes.
+#: The errors of a group while no control plane leads, or while its coordinator's broker leaves.
 NOBODY_COORDINATES = (
     KafkaError._DESTROY_BROKER,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -214,7 +214,7 @@ LEADER_IS_UNKNOWN = (
 
 
 def end_of(who: Consumer, partition: TopicPartition, deadline: float) -> int:
-    """Return the high watermark of a partition; metadata is refreshed while its leader is unknown.
+    """Return the high watermark of a partition. Refreshes metadata while its leader is unknown.
 
     librdkafka drops a broker that a response no longer names, but keeps the leaders of topics that the response does
     not describe. Without a refresh, it then reports an unknown partition for up to five minutes.
@@ -229,7 +229,7 @@ def end_of(who: Consumer, partition: TopicPartition, deadline: float) -> int:
 
 
 def rows_of(bootstrap: str, topic: str) -> Rows:
-    """Return the rows that a read_committed consumer finds."""
+    """Return the rows that a read_committed consumer reads."""
     found = {}
     for partition in range(PARTITIONS):
         got = read(bootstrap, topic, COMMITTED, partition=partition)
@@ -239,7 +239,7 @@ def rows_of(bootstrap: str, topic: str) -> Rows:
 
 
 def refuse_mutations(history: History, rng: random.Random) -> None:
-    """Check that the checker detects one effect that is lost, duplicated or swapped with its neighbour, at any
+    """Verify that the checker detects one effect that is lost, duplicated or swapped with the next one, at any
     position.
     """
     for _ in range(10):
@@ -258,7 +258,7 @@ def refuse_mutations(history: History, rng: random.Random) -> None:
     ("kind", "seed"), [("directory", 1), ("postgresql", 2), ("s3", 3), ("bucket", 4)]
 )
 def test_every_input_has_its_effect_once(kind: str, seed: int, tmp_path: Path) -> None:
-    """S2, S4, S5, S8, S26: this holds for any failure at any time."""
+    """S2, S4, S5, S8, S26: for any failure at any time."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     progress = Progress()
     with deployment(kind, tmp_path) as cluster:

@@ -1,7 +1,7 @@
 """Tests sessions with the control plane that flap while producers switch agents (S10, S12).
 
-librdkafka continues through a partition's new leader while it has batches in flight through the old one. A gap reported
-when all earlier batches are acknowledged is fatal: OUT_OF_ORDER_SEQUENCE_NUMBER.
+librdkafka continues through a partition's new leader while it has batches in flight through the old one. A gap that is
+reported after all earlier batches have been acknowledged is fatal: OUT_OF_ORDER_SEQUENCE_NUMBER.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Two:
         self.who = self.one.idempotent()
 
     def records(self, sequence: int, who: Producer | None = None) -> bytes:
-        """Return one record, whose value is its sequence."""
+        """Return one record whose value is its sequence number."""
         who = who or self.who
         return batch(
             [b"%d" % sequence],
@@ -45,7 +45,7 @@ class Two:
         )
 
     def send(self, target: Target, sequence: int, who: Producer | None = None) -> str:
-        """Return the answer of that agent."""
+        """Return the agent's answer to a batch with this sequence."""
         records = self.records(sequence, who)
         if who is None or who.transactional_id is None:
             return target.verdict(self.topic, records)
@@ -56,14 +56,14 @@ class Two:
     def send_later(
         self, target: StagedTarget, link: CommitLink, sequence: int, who: Producer | None = None
     ) -> Later[str]:
-        """The same, but return when the commit was first attempted."""
+        """Do the same in the background. Return once the commit has been attempted."""
         link.forget_tries()
         sent = target.later(lambda each: self.send(each, sequence, who))
         link.wait_for_try()
         return sent
 
     def begin(self) -> Producer:
-        """Start a client with the transactional id of this test."""
+        """Start a client with this test's transactional id."""
         return self._coordinator().transactional(TRANSACTIONAL_ID)
 
     def finish(self, who: Producer) -> None:
@@ -86,13 +86,13 @@ class Two:
 
     @property
     def values(self) -> list[bytes]:
-        """Return what a reader finds."""
+        """Return the values that a reader finds."""
         return self.stage.read(self.topic).values
 
 
 @pytest.fixture
 def two() -> Iterator[Two]:
-    """Yields agents in their initial state."""
+    """Yield agents in their initial state."""
     for stage in staged(agents=3):
         yield Two(stage)
 
@@ -122,7 +122,7 @@ def test_a_gap_is_not_told_after_what_was_missing(two: Two) -> None:
 
 
 def test_what_comes_ahead_of_the_first_batches_does_not_get_in(two: Two) -> None:
-    """S10, S12: the control plane accepts any first sequence, except from a client that comes from another agent."""
+    """S10, S12: the control plane accepts any first sequence, except from a client that switched from another agent."""
     two.lose_the_third()
     two.old.is_cut = True
     missing = two.send_later(two.one, two.old, 0)
@@ -136,7 +136,7 @@ def test_what_comes_ahead_of_the_first_batches_does_not_get_in(two: Two) -> None
 @pytest.mark.parametrize("sent", [0, 1], ids=["no batch before", "one before"])
 @pytest.mark.parametrize("is_new", [True, False], ids=["joined", "there before"])
 def test_no_gap_is_told_once_an_agent_has_joined(two: Two, sent: int, is_new: bool) -> None:
-    """S10, S12: it takes over clients of the others, some of which know it before the rest do."""
+    """S10, S12: the agent takes over clients from the others, some of which learn of it before the rest do."""
     for sequence in range(sent):
         assert two.send(two.one, sequence) == "NONE"
     joined = two.stage.join()
@@ -160,14 +160,14 @@ LENGTH = 4
 def test_wherever_a_commit_is_lost_no_gap_is_told(
     two: Two, lost_at: int, is_decided: bool, is_lost_behind: bool
 ) -> None:
-    """S10, S12: later batches through another agent are accepted, or resent once the lost one is known."""
+    """S10, S12: later batches through another agent are accepted, or resent once it is known that one was lost."""
     two.lose_the_third()
     for sequence in range(lost_at):
         assert two.send(two.one, sequence) == "NONE"
     two.old.is_cut, two.old.lose_replies = not is_decided, 1_000
     two.new.lose_replies = int(is_lost_behind)
     lost = two.send_later(two.one, two.old, lost_at)
-    two.old.wait_for_try()  # again: the first try has ended
+    two.old.wait_for_try()  # again: the first attempt has ended
     told = two.send(two.two, lost_at + 1)
     two.old.is_cut, two.old.lose_replies = False, 0
     assert lost.result() == "NONE"
@@ -188,7 +188,7 @@ def test_what_a_killed_client_left_is_no_gap_of_its_successor(
     assert two.send(two.one, 0, killed) == "NONE"
     two.old.is_cut, two.old.lose_replies = not is_decided, 1_000
     late = two.send_later(two.stage.agents[0].target(), two.old, 1, killed)
-    two.old.wait_for_try()  # again: the first try has ended
+    two.old.wait_for_try()  # again: the first attempt has ended
     successor = two.begin()
     assert (successor.id, successor.epoch > killed.epoch) == (killed.id, True)
     if link is two.new:
@@ -233,7 +233,7 @@ def test_who_sends_its_first_sequence_for_long_gets_in(impatient: Two) -> None:
 
 
 def test_who_was_idle_for_a_day_goes_on_soon(two: Two) -> None:
-    """S12: batches of a producer id that the control plane has forgotten are in flight nowhere."""
+    """S12: no batches are in flight for a producer id that the control plane has forgotten."""
     two.lose_the_third()
     ages = two.stage.control.state().id_ages
     ages.hours[:] = array("q", (hour - 26 for hour in ages.hours))
@@ -246,7 +246,7 @@ def test_who_was_idle_for_a_day_goes_on_soon(two: Two) -> None:
 
 
 def test_nothing_is_held_up_where_no_agent_has_gone(two: Two) -> None:
-    """S10: a gap is reported at once, and a first sequence is accepted."""
+    """S10: a gap is reported immediately, and a first sequence is accepted."""
     assert two.send(two.one, 0) == "NONE"
     assert two.send(two.two, 5) == FOR_GOOD
     assert two.send(two.two, 7, two.two.idempotent()) == "NONE"

@@ -22,14 +22,14 @@ RIGHT = History(
 
 
 def _outputs(change: Callable[[list[bytes]], object]) -> History:
-    """Return the right history with the outputs of partition 0 changed."""
+    """Return the correct history, but with the outputs of partition 0 changed."""
     rows = list(RIGHT.outputs[0])
     change(rows)
     return dataclasses.replace(RIGHT, outputs={**RIGHT.outputs, 0: rows})
 
 
 def _read(rows: list[tuple[int, bytes]]) -> History:
-    """Return the right history with another input log and all its outputs."""
+    """Return the correct history, but with another input log and all its outputs."""
     outputs = [effect(0, offset, value) for offset, value in rows]
     return dataclasses.replace(
         RIGHT,

@@ -26,7 +26,7 @@ QUICK = {"reconnect_backoff_max_ms": 200}
 
 
 def rows_of(bootstrap: str, isolation: str) -> Rows:
-    """Return the rows that a consumer finds in the end."""
+    """Return the rows that a consumer has read at the end."""
     found = {}
     for partition in range(PARTITIONS):
         got = read(bootstrap, TOPIC, isolation, partition=partition)
@@ -38,7 +38,7 @@ def rows_of(bootstrap: str, isolation: str) -> Rows:
 def kill_again_and_again(
     cluster: ProcessCluster, records: Progress, transactions: Progress, rng: random.Random
 ) -> None:
-    """Kill at random moments, each after new acknowledgements of both kinds."""
+    """Kill the cluster at random moments, each time after new acknowledgements of both kinds."""
     for number in range(KILLS):
         goals = [
             (records, records.count + rng.randint(1, 100)),
@@ -52,7 +52,7 @@ def kill_again_and_again(
 
 
 def committed_position(bootstrap: str) -> int:
-    """Return the position of the tailing group."""
+    """Return the committed position of the tailing group."""
     who = consumer(bootstrap, group_id="tail")
     try:
         offset: int = who.committed([TopicPartition(TOPIC, 0)], SECONDS)[0].offset

@@ -29,7 +29,7 @@ def stage() -> Iterator[Stage]:
 
 
 def bumped(who: Producer, by: int = 1) -> Producer:
-    """Return the same producer some epochs later."""
+    """Return the same producer, some epochs later."""
     fields = {"producer_id": who.id, "producer_epoch": who.epoch + by}
     return Producer(fields, who.transactional_id)
 
@@ -37,7 +37,7 @@ def bumped(who: Producer, by: int = 1) -> Producer:
 def send(
     t: Target, who: Producer, topic: str, version: int, *values: bytes, sequence: int = 0
 ) -> None:
-    """Send records in a transaction, as a client of that EndTxn version does."""
+    """Send records in a transaction, as a client that uses this EndTxn version does."""
     if version == TV1:
         assert t.add_partitions(who, topic) == "NONE"
     sent = t.txn_produce(who, topic, sequence, *values, version=PRODUCE[version])
@@ -80,7 +80,7 @@ def test_a_delayed_commit_of_tv2_is_refused(stage: Stage) -> None:
 def test_a_retried_end_finds_its_answer_after_a_crash(
     stage: Stage, version: int, committed: bool
 ) -> None:
-    """S2, S5: any agent repeats the answer that was lost in a crash."""
+    """S2, S5: every agent repeats the answer that was lost in a crash."""
     one, _ = stage.targets()
     topic, who = one.topic(retention_ms=-1), one.transactional()
     send(one, who, topic, version, b"value")
@@ -96,7 +96,7 @@ def test_a_retried_end_finds_its_answer_after_a_crash(
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [TV1, TV2])
 def test_a_timeout_aborts_and_fences(stage: Stage, version: int) -> None:
-    """S5, S8: this happens at transaction.timeout.ms and not before. A restart does not extend it (S26)."""
+    """S5, S8: at transaction.timeout.ms, and not before. A restart does not extend it (S26)."""
     one, two = stage.targets()
     topic, who = one.topic(retention_ms=-1), one.transactional(timeout=600_000)
     send(one, who, topic, version, b"slow")
@@ -122,7 +122,7 @@ def test_a_timeout_aborts_and_fences(stage: Stage, version: int) -> None:
 @pytest.mark.parametrize("version", [TV1, TV2])
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_a_zombie_changes_nothing(stage: Stage, version: int, is_restarted: bool) -> None:
-    """S4, S8: every agent rejects all requests under the old epoch."""
+    """S4, S8: every agent rejects all requests with the old epoch."""
     one, two = stage.targets()
     topic, zombie = one.topic(retention_ms=-1), one.transactional()
     send(one, zombie, topic, version, b"zombie")
@@ -144,7 +144,7 @@ def test_a_zombie_changes_nothing(stage: Stage, version: int, is_restarted: bool
 
 
 async def _bump(stage: Stage, who: Producer, epoch: int) -> None:
-    """Journal the InitProducerId that reaches this epoch, instead of sending 32,766 of them."""
+    """Journal the InitProducerId that reaches this epoch, instead of sending 32,766 such requests."""
     runtime = stage.control.runtime
     assert runtime is not None
     bumped = ProducerInitialized(
@@ -162,7 +162,7 @@ async def _bump(stage: Stage, who: Producer, epoch: int) -> None:
 
 @pytest.mark.parametrize("version", [TV1, TV2])
 def test_after_the_last_epoch_comes_another_producer_id(stage: Stage, version: int) -> None:
-    """S5, S8: the rollover loses nothing, a retry gets the same new identity, and zombies stay fenced."""
+    """S5, S8: the rollover loses nothing, a retry gets the same new identity, and zombies remain fenced."""
     one, two = stage.targets()
     topic, who = one.topic(retention_ms=-1), one.transactional()
     stage.run(_bump(stage, who, 32_766), stage.control)

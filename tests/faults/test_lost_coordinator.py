@@ -1,7 +1,7 @@
 """Tests coordinators that disappear for longer than their leases, one after the other (S5, S26).
 
-librdkafka waits in send_offsets_to_transaction once it has dropped a group's cached coordinator. It drops the
-coordinator when it leaves Metadata, or when all brokers seem to be down (docs/clients.md, adr/0018).
+librdkafka waits in send_offsets_to_transaction once it has dropped a group's cached coordinator. It does so when the
+coordinator disappears from Metadata, or when all brokers seem to be down (docs/clients.md, adr/0018).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tests.clients.librd import consumer, eventually, producer, send
 from .load import Progress
 from .processes import Deployment, Process
 
-WORKERS = 6  # each with a group of its own, so that each of two agents coordinates some
+WORKERS = 6  # each with its own group, so that each of two agents coordinates some
 GROUPS = 4  # likewise
 STEP = 100
 SECONDS = 90.0
-AWAY = {1: 0, 3: 1}  # at which step which agent
+AWAY = {1: 0, 3: 1}  # which agent at which step
 
 
 def pause(agent: Process) -> None:
@@ -38,7 +38,7 @@ def pause(agent: Process) -> None:
 
 
 def restart(agent: Process) -> None:
-    """Stop cleanly and start, as a rolling restart does."""
+    """Stop the agent cleanly and start it again, as a rolling restart does."""
     agent.stop()
     time.sleep(3)
     agent.start()
@@ -88,7 +88,7 @@ def create(cluster: Deployment, *topics: str) -> None:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("leave", [pause, restart])
 def test_exactly_once_loops_go_on(tmp_path: Path, leave: Callable[[Process], None]) -> None:
-    """S26: the loops continue for any coordinating agent."""
+    """S26: the loops continue, whichever agent is the coordinator."""
     with Deployment(tmp_path / "control", 2, [f"--objects={tmp_path / 'objects'}"]) as cluster:
         create(cluster, "source", "sink")
         feed = producer(cluster.bootstrap, enable_idempotence=True)
@@ -104,7 +104,7 @@ def test_exactly_once_loops_go_on(tmp_path: Path, leave: Callable[[Process], Non
 
 
 def add_offsets(who: Producer, bootstrap: str) -> None:
-    """Begin a transaction per group that contains only the group's offsets, without a time limit."""
+    """Begin a transaction for each group that contains only the group's offsets, without a time limit."""
     for number in range(GROUPS):
         group = consumer(bootstrap, group_id=f"group-{number}")
         who.begin_transaction()

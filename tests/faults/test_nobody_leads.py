@@ -17,7 +17,7 @@ from tests.clients.probing import Target, error_of
 from tests.simulation.stage import COMMITTED, UNCOMMITTED, Stage, StagedAgent, staged
 
 LEASE_SECONDS = LEASE_DURATION_MS / 1000
-#: After so many seconds nothing that agents know is trusted any more.
+#: After this many seconds, nothing that agents know is trusted any longer.
 UNTRUSTED = 1.2 * LEASE_SECONDS
 
 
@@ -27,7 +27,7 @@ def stage() -> Iterator[Stage]:
 
 
 def fetched(target: Target, topic: str, offset: int, **options: Any) -> str | int:
-    """Return the high watermark of an answer with records, else its error, or EMPTY."""
+    """Return the high watermark if the answer contains records, otherwise its error or EMPTY."""
     found = target.fetch(topic, offset, max_wait_ms=100, min_bytes=1, **options)
     if found["error_code"]:
         return ErrorCode(found["error_code"]).name
@@ -36,7 +36,7 @@ def fetched(target: Target, topic: str, offset: int, **options: Any) -> str | in
 
 @pytest.mark.slow
 def test_s7_what_is_there_is_read_on(stage: Stage) -> None:
-    """For the length of a lease, the end is reported as well. After that, another leader may know more."""
+    """For the length of a lease, the end offset is reported as well. After that, another leader may know more."""
     one = stage.agents[0].target()
     topic = one.topic()
     for value in (b"a", b"b"):
@@ -90,14 +90,14 @@ def test_what_is_there_is_not_read_for_ever(stage: Stage) -> None:
 
 
 def beat(member: Member, **changed: Any) -> str:
-    """Return the error of a heartbeat, also one after which clients try again."""
+    """Return the error of a heartbeat, even one after which clients retry."""
     answer = member.t.call("consumer_group_heartbeat", 1, **member.fields(**changed))
     return error_of(answer)
 
 
 @pytest.mark.slow
 def test_s26_members_stay_in_their_groups(stage: Stage) -> None:
-    """No session ends while no control plane leads, and each starts over afterwards."""
+    """No session ends while no control plane leads, and each session starts over afterwards."""
     one = stage.agents[0].target()
     topic = one.topic()
     member, consumer = ClassicMember(one, "classic"), Member(one, "consumer", [topic])
@@ -120,7 +120,7 @@ def test_s26_members_stay_in_their_groups(stage: Stage) -> None:
 
 
 def cut_off(stage: Stage, host: StagedAgent, seconds: float) -> None:
-    """Disconnect an agent from the control plane. Both notice at once."""
+    """Disconnect an agent from the control plane. Both notice immediately."""
     network = stage.around.network
     assert host.process is not None
     for link in network.links_of(host.process):
@@ -164,7 +164,7 @@ def test_agents_that_are_all_cut_off_keep_their_clients(stage: Stage) -> None:
 
 
 def leaders(target: Target, topic: str) -> set[str]:
-    """Return the hosts that lead according to this agent's Metadata."""
+    """Return the hosts that are leaders according to this agent's Metadata."""
     answer = target.call("metadata", 12, topics=[{"topic_id": None, "name": topic}])
     hosts = {broker["node_id"]: broker["host"] for broker in answer["brokers"]}
     return {

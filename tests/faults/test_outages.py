@@ -1,4 +1,4 @@
-"""Tests that the control plane, its leader or its database fails under load (S2, S3, S5, S8, S26)."""
+"""Tests failures of the control plane, its leader or its database under load (S2, S3, S5, S8, S26)."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def restart(cluster: Deployment, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["killed", pytest.param("stopped", marks=pytest.mark.slow)])
 def test_transactions_go_on(cluster: Deployment, kind: str) -> None:
-    """S2, S5: open transactions stay open, with records before and after the restart, and end as their
-    clients request.
+    """S2, S5: open transactions stay open, contain records from before and after the restart, and end as their clients
+    request.
     """
     open_now: dict[str, Producer] = {}
     for name in OUTCOMES:
@@ -78,8 +78,8 @@ def test_transactions_go_on(cluster: Deployment, kind: str) -> None:
 
 
 def _committed(member: Consumer) -> int | None:
-    """Return the committed offset, or None while the coordinator waits for the control plane. Other clients then retry
-    by themselves.
+    """Return the committed offset, or None while the coordinator waits for the control plane, after which other clients
+    retry by themselves.
     """
     try:
         return int(member.committed([TopicPartition("t", 0)], 60)[0].offset)
@@ -97,7 +97,7 @@ def _send_offset(who: Producer, member: Consumer) -> None:
 
 @pytest.mark.slow
 def test_nothing_is_acknowledged_without_it(cluster: Deployment) -> None:
-    """S2: during the outage, agents accept and lose nothing. Afterwards, everything is delivered in order."""
+    """S2: during the outage, agents accept nothing and lose nothing. Afterwards, everything is delivered in order."""
     told: list[int | None] = []
     who = producer(cluster.bootstrap, enable_idempotence=True)
     send(who, "t", [b"before"])
@@ -120,7 +120,7 @@ def test_nothing_is_acknowledged_without_it(cluster: Deployment) -> None:
 
 @pytest.mark.slow
 def test_offsets_are_looked_for_until_it_is_back(cluster: Deployment) -> None:
-    """S7: agents wait 10 s for it, then return an error after which librdkafka retries three times."""
+    """S7: agents wait 10 s for the control plane, then return an error after which librdkafka retries three times."""
     send(producer(cluster.bootstrap), "t", [b"0", b"1"])
     who = consumer(
         cluster.bootstrap, group_id="g", retry_backoff_ms=3000, retry_backoff_max_ms=20_000
@@ -197,7 +197,7 @@ def test_a_leader_that_was_suspended_never_answers_under_its_old_epoch(
             old.resume()
             load.await_more()
             assert planes.leader() is new
-            # It stands by for the new leader now, whose epoch it tells.
+            # It is now a standby for the new leader, whose epoch it reports.
             while epoch(old.address) != epoch(new.address):
                 pass
             assert max(asking.asked.values()) > suspended + 1, "it was asked while it slept"
@@ -222,7 +222,7 @@ FAULTS = [fault for fault in Fault if fault is not Fault.NONE]
 
 
 class Cluster:
-    """Two control planes, each with its own wire to one database, and two agents."""
+    """Two control planes, each with its own connection to one database, and two agents."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.server = PostgresqlServer(binaries() or "")
@@ -277,7 +277,7 @@ def test_nobody_reaches_it_for_a_while(on_database: Cluster) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(binaries() is None, reason="needs a PostgreSQL server")
 def test_the_leader_alone_does_not_reach_it(on_database: Cluster) -> None:
-    """The other one takes over."""
+    """The other control plane takes over."""
     for fault in FAULTS:
         leader = on_database.deployment.leader()
         wire = on_database.wire_of(leader)

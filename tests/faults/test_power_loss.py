@@ -1,4 +1,4 @@
-"""Tests power cuts and a failing disk: acknowledged records stay (S2), and nothing is partial (S3)."""
+"""Tests power cuts and a failing disk: acknowledged records survive (S2), and nothing is partial (S3)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Facts:
 
 
 def work(bootstrap: str, facts: Facts) -> None:
-    """Write plain records and transactions in turn with real clients. Every third transaction aborts."""
+    """Write plain records and transactions alternately with real clients. Every third transaction aborts."""
     plain, transactional = producer(bootstrap, enable_idempotence=True), producer(bootstrap, "t")
     for number in range(ROUNDS):
         _send(plain, facts, number)
@@ -115,7 +115,7 @@ def create_topic(cluster: PowerCluster) -> None:
 
 
 def read_all(bootstrap: str) -> tuple[Rows, list[str]]:
-    """Return what a read_committed consumer finds once nothing is open, and the errors that it receives."""
+    """Return what a read_committed consumer reads once no transaction is open, and the errors that it receives."""
     t = Target(bootstrap)
     t.transactional("t")
     found: dict[int, list[tuple[int, bytes]]] = {}
@@ -135,7 +135,7 @@ def read_all(bootstrap: str) -> tuple[Rows, list[str]]:
 
 
 def loss(remains: Remains, facts: Facts, folder: Path) -> list[str]:
-    """Return what is wrong with a cluster that starts from the remains."""
+    """Return the errors in a cluster that starts from this saved state."""
     folder.mkdir()
     try:
         with PowerCluster(remains.files, folder) as cluster:
@@ -156,7 +156,7 @@ def losses(
     seed: int = 7,
     hot_bytes: int = 0,
 ) -> Iterator[str]:
-    """Return what was lost at each of the moments at which the power was cut."""
+    """Yield what was lost at each simulated power cut."""
     rng = random.Random(seed)
     facts = Facts()
     disk = PowerDisk(lie, facts.count, rng, LONGEST_GAP)
@@ -183,14 +183,14 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int, hot_bytes: int)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LIES)
 def test_without_a_sync_something_is_lost(tmp_path: Path, name: str) -> None:
-    """S2: every sync is necessary, and the checker shows it."""
+    """S2: every sync is necessary, and the checker proves it."""
     assert any(losses(tmp_path, LIES[name]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in LIES if "journal" in name])
 def test_without_a_sync_of_the_journal_hot_segments_are_lost(tmp_path: Path, name: str) -> None:
-    """S2: the records of a hot segment are in the journal alone."""
+    """S2: the records of a hot segment are only in the journal."""
     assert any(losses(tmp_path, LIES[name], hot_bytes=HOT_BYTES))
 
 
@@ -203,9 +203,9 @@ def test_a_weaker_mode_of_the_journal_loses_something(tmp_path: Path, mode: str)
 
 
 class SickDisk(FileSystem):
-    """A file system on which every write, open and read fails with `errno`, unless that is 0.
+    """A file system on which every write, open and read fails with `errno`, unless it is 0.
 
-    It recovers after `failures` failed calls, unless that is None.
+    It recovers after `failures` failed calls, unless this is None.
     """
 
     def __init__(self) -> None:

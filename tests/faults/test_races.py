@@ -30,7 +30,7 @@ def stage() -> Iterator[Stage]:
 
 
 def collect(stage: Stage, agent: StagedAgent) -> int:
-    """Advance past the grace period. Return the number of uncommitted objects that an agent finds and deletes."""
+    """Advance past the grace period. Return the number of uncommitted objects that the agent finds and deletes."""
     assert PARTS.housekeeping is not None
     stage.advance(GRACE_SECONDS + 1)  # a lease ends at a tick
     collector = Housekeeping(agent.running.context, PARTS.housekeeping).collector
@@ -101,7 +101,7 @@ def test_a_commit_that_is_lost_on_the_way(stage: Stage, fault: str) -> None:
 
 @pytest.mark.slow
 def test_an_agent_that_dies_between_put_and_commit(stage: Stage) -> None:
-    """S2, S10: none of it is visible, the client moves to the other agent, and the object is swept."""
+    """S2, S10: none of its records are visible, the client moves to the other agent, and the object is swept."""
     topic = stage.create_topic()
     links = [CommitLink(stage, agent) for agent in stage.agents]
     for link in links:
@@ -124,7 +124,7 @@ def test_an_agent_that_dies_between_put_and_commit(stage: Stage) -> None:
 
 @pytest.mark.slow
 def test_a_fetch_that_meets_a_collected_object(stage: Stage) -> None:
-    """S14, S19: it plans again, and its client gets the same records from the merged object."""
+    """S14, S19: the fetch is planned again, and its client gets the same records from the merged object."""
     topic = stage.create_topic()
     values = [b"value %d" % number for number in range(6)]
     one, reader = stage.targets()
@@ -145,7 +145,7 @@ def test_a_fetch_that_meets_a_collected_object(stage: Stage) -> None:
 
 @pytest.mark.slow
 def test_a_fetch_that_meets_records_deleted_meanwhile(stage: Stage) -> None:
-    """S7: the client learns of it at once or at its next fetch, and never gets other bytes."""
+    """S7: the client learns of the deletion immediately or on its next fetch, and never gets wrong bytes."""
     topic = stage.create_topic()
     one, reader = stage.targets()
     send(one, topic, b"deleted")
@@ -198,7 +198,7 @@ def test_a_topic_deleted_and_made_again_with_records_in_flight(
 
 
 def test_an_agent_that_has_not_heard_does_not_reset_a_client(stage: Stage) -> None:
-    """S7: an offset beyond an agent's knowledge is OFFSET_OUT_OF_RANGE only after a confirming read."""
+    """S7: an offset beyond what an agent knows is OFFSET_OUT_OF_RANGE only after a confirming read."""
     topic = stage.create_topic()
     ahead, behind = stage.targets()
     assert behind.fetch(topic, 0)["high_watermark"] == 0
@@ -222,7 +222,7 @@ def test_an_agent_that_has_not_heard_does_not_reset_a_client(stage: Stage) -> No
 def test_a_new_consumer_at_another_agent_finds_what_was_just_acknowledged(
     stage: Stage, is_transactional: bool
 ) -> None:
-    """S7: it finds a record or the outcome of a transaction that this agent has not learned yet."""
+    """S7: the consumer finds a record or the outcome of a transaction that this agent has not yet learned about."""
     topic = stage.create_topic()
     ahead, behind = stage.targets()
     who = ahead.transactional()
@@ -261,15 +261,17 @@ def test_a_failed_flush_leaves_no_gap(stage: Stage, kind: FaultKind, is_fresh: b
         store.fail(Fault("put", kind))
         outbox.send(*values[part * 10 : part * 10 + 10])
         hold.wait_until_reached()
-        stage.advance(0.05)  # so that there is something that was sent meanwhile
+        stage.advance(0.05)  # so that something was sent meanwhile
         hold.release()
-        stage.advance(0.05)  # so that the next fault does not meet what is behind this one
+        stage.advance(0.05)  # so that the next fault does not affect what follows this one
     assert outbox.flush() == list(range(count))
     assert stage.read(topic).values[-len(values) :] == values
 
 
 def test_what_comes_behind_a_failed_batch_waits_for_it(stage: Stage) -> None:
-    """S12: this includes batches on the wire when the failure was reported, of a producer without state (S10)."""
+    """S12: this includes batches from a producer without state that were on the wire when the failure was reported
+    (S10).
+    """
     topic, store = stage.create_topic(), stage.store
     one = stage.agents[0].target()
     who = one.idempotent()

@@ -24,7 +24,7 @@ TOPICS = ("plain", "transactions", "copies")
 
 
 class Copiers:
-    """Two processes of one group that copy `plain` to `copies`, exactly once."""
+    """Two processes in one group that copy `plain` to `copies`, exactly once."""
 
     def __init__(self, bootstrap: str) -> None:
         self.progress = Progress()
@@ -68,7 +68,7 @@ class Clients:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Start all of them, and kill the processes at the end."""
+        """Start all clients, and kill the processes at the end."""
         with ExitStack() as stack:
             for client in self._threads:
                 client.start()
@@ -88,7 +88,7 @@ class Clients:
             assert progress.wait_for(progress.count + more, SECONDS), "a client does not go on"
 
     def end(self) -> None:
-        """Let all of them finish their current work."""
+        """Let all clients finish their current work."""
         self._plain.stop()
         for client in self._transactional:
             client.stop()
@@ -106,7 +106,7 @@ class Clients:
         ]
 
     def violations(self) -> list[str]:
-        """Return what is wrong with the written and read records."""
+        """Return the errors in the records that were written and read."""
         acknowledged = self._plain.acknowledged
         copies = self._rows("copies")
         history = History(
@@ -130,7 +130,7 @@ class Clients:
 
 
 def await_ready(control: Process) -> None:
-    """Wait until a control plane leads or could take over, as an orchestrator does."""
+    """Wait until a control plane is leading or ready to take over, as an orchestrator does."""
     with grpc.insecure_channel(control.address) as channel:
         watching = health_pb2_grpc.HealthStub(channel).Watch(
             health_pb2.HealthCheckRequest(service="ready"), timeout=SECONDS

@@ -4,9 +4,9 @@
     python -m tests.faults.test_share_groups --records 3000 --journal sqlite       what the test does
 
 Producers write transactions, half of which abort. Members accept, release and reject; some hold records until their
-locks end. Each committed record must be accepted once, or be in the dead-letter queue once. No aborted one may be
-delivered, and each delivery of a record must have a higher count than the ones before. Prints the observations. The
-exit code is 1 if there is a violation.
+locks end. Each committed record must be accepted once, or appear in the dead-letter queue once. No aborted one may be
+delivered, and the delivery count of a record must rise with each delivery. Prints the observations. The exit code is 1
+if there is a violation.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ class Lost(Exception):
 
 
 class Line:
-    """A connection to any agent, which is replaced when it breaks."""
+    """A connection to any of the agents. It is replaced when it breaks."""
 
     def __init__(self, bootstrap: str) -> None:
         self._ports = [int(each.rpartition(":")[2]) for each in bootstrap.split(",")]
         self._client: RawClient | None = None
 
     async def ask(self, version: int, request: Any) -> Any:
-        """Return the answer. Raises Lost."""
+        """Return the response. Raises Lost."""
         try:
             async with asyncio.timeout(30):
                 if self._client is None:
@@ -90,10 +90,10 @@ class Line:
 
 
 class Member:
-    """Takes records of the partitions that it is assigned, and acknowledges them with its next fetch."""
+    """Fetches records from its assigned partitions, and acknowledges them with its next fetch."""
 
     def __init__(self, bootstrap: str, slow: int) -> None:
-        """After so many fetches with records, it holds them until their locks end; never if it is 0."""
+        """After `slow` fetches with records, it holds records until their locks end. With 0, it never does."""
         self._beats, self._fetches = Line(bootstrap), Line(bootstrap)
         self._member_id = str(uuid4())
         self._slow = slow
@@ -101,7 +101,7 @@ class Member:
         self._assigned: dict[bytes, tuple[int, ...]] = {}
 
     async def run(self) -> None:
-        """Take part forever."""
+        """Run as a member forever."""
         await asyncio.gather(self._beat(), self._take())
 
     async def _beat(self) -> None:
@@ -114,7 +114,7 @@ class Member:
             )
             with suppress(Lost):
                 answer = await self._beats.ask(1, request)
-                if answer.error_code in (25, 110):  # it is not known any more, or fenced
+                if answer.error_code in (25, 110):  # it is no longer known, or is fenced
                     self._epoch = 0
                 elif not answer.error_code:
                     self._epoch = answer.member_epoch
@@ -154,7 +154,7 @@ class Member:
                 for each in parts
                 if each.acknowledge_error_code or each.error_code
             }
-            # Of a record that others have finished since its lock ended, an acknowledgement succeeds in vain.
+            # If others have finished a record since its lock ended, acknowledging it succeeds without effect.
             is_sure = time.monotonic() < held_since + LOCK_SECONDS - 1
             done = {at: kind for at, kind in held.items() if is_sure and at[0] not in failed}
             got = {row[0]: row[1:] for part in parts for row in _rows(part)}
@@ -199,7 +199,7 @@ class Member:
 
 
 def _rows(part: Any) -> Iterator[tuple[At, int, str]]:
-    """Yield ((partition, offset), delivery count, value) of what was acquired."""
+    """Yield ((partition, offset), delivery count, value) for each acquired record."""
     counts = {
         offset: run.delivery_count
         for run in part.acquired_records
@@ -211,7 +211,7 @@ def _rows(part: Any) -> Iterator[tuple[At, int, str]]:
                 value = (record.value or b"").decode()
                 yield (part.partition_index, record.offset), counts.pop(record.offset), value
     for offset, count in counts.items():
-        yield (part.partition_index, offset), count, ""  # acquired and not sent: never right
+        yield (part.partition_index, offset), count, ""  # acquired but not sent: always wrong
 
 
 def _listed(kinds: dict[At, int]) -> list[tuple[int, int, int]]:
@@ -229,7 +229,7 @@ def say(what: dict[str, Any]) -> None:
 
 @dataclass(slots=True)
 class Observations:
-    """What the members said."""
+    """What the members reported."""
 
     deliveries: dict[At, list[tuple[float, float, int, str]]] = field(default_factory=dict)
     finished: dict[At, list[tuple[float, int]]] = field(default_factory=dict)
@@ -238,7 +238,7 @@ class Observations:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def hear(self, line: str) -> None:
-        """Take one line of a member."""
+        """Process a line that a member printed."""
         try:
             what = json.loads(line)
         except ValueError:
@@ -256,7 +256,7 @@ class Observations:
                 rows.append((what["asked"], what["at"], count, value))
 
     def violations(self, committed: dict[At, str], letters: list[At]) -> Iterator[str]:
-        """Yield what is wrong, given the committed records and the records in the dead-letter queue."""
+        """Yield the violations, given the committed records and the records in the dead-letter queue."""
         often = Counter(letters)
         yield from (f"{at} has {count} dead letters" for at, count in often.items() if count > 1)
         yield from (f"{at} has a letter and was aborted" for at in often.keys() - committed.keys())
@@ -317,7 +317,7 @@ def cluster(journal: str, folder: Path) -> Iterator[Deployment]:
 
 
 async def configure(bootstrap: str) -> None:
-    """Set the configs of the group."""
+    """Set the group's configs."""
     changes = [
         nested(44, 1, "AlterableConfig", name=name, config_operation=SET, value=value)
         for name, value in CONFIGS.items()
@@ -332,7 +332,7 @@ async def configure(bootstrap: str) -> None:
 
 
 async def lag(line: Line) -> int:
-    """Return how many records the group has not finished, or -1 while that is not known."""
+    """Return how many records the group has not finished, or -1 if that is unknown."""
     request = groups.DescribeShareGroupOffsetsRequest(
         [groups.DescribeShareGroupOffsetsRequestGroup(GROUP, None)]
     )
@@ -352,7 +352,7 @@ async def lag(line: Line) -> int:
 def run(
     count: int, journal: str, folder: Path, *, members: int, kills: int, slow: int
 ) -> list[str]:
-    """Share `count` committed records among members, kill what there is in turn, and return the violations."""
+    """Share `count` committed records among members, kill each kind of process in turn, and return the violations."""
     seen, progress = Observations(), Progress()
     with ExitStack() as stack:
         made = stack.enter_context(cluster(journal, folder))

@@ -1,12 +1,12 @@
-"""Kills instances of a Kafka Streams application 4.4, agents and the leader (KIP-1071, KIP-447).
+"""Kills instances of a Kafka Streams 4.4 application, agents and the leader (KIP-1071, KIP-447).
 
     python -m tests.faults.test_streams                     two agents and a control plane
     python -m tests.faults.test_streams --kafka FOLDER      a Kafka 4.4, whose broker is killed instead
 
-The application has group.protocol=streams and exactly_once_v2: it sums what it reads, by word, in a store with a
-changelog behind a repartition topic. It grows from one instance to four. Two of them, an agent and the leader are
-killed while it works. It shrinks to one instance again, and then continues with another topology. Every committed
-input must be in the sums once. Prints what was counted. The exit code is 1 if that is wrong.
+The application has group.protocol=streams and exactly_once_v2: it sums its input by word in a store that has a
+changelog and follows a repartition topic. It grows from one instance to four. Two of them, an agent and the leader are
+killed while it works. It shrinks to one instance again, and then continues with another topology. Every committed input
+must be in the sums once. Prints the counts. The exit code is 1 if they are wrong.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.golden.broker import Broker, broker
 PREFIX: Final = "scaled"
 GROUP, WORDS, SUMS, AGAIN = (f"{PREFIX}-{each}" for each in ("app", "words", "sums", "again"))
 PARTITIONS: Final = 4
-#: Of each transaction.
+#: For each transaction.
 RECORDS: Final = 12
 #: A killed instance keeps its tasks until its session ends, after 45 s.
 LIMIT_SECONDS: Final = 150.0
@@ -76,13 +76,13 @@ class Instance:
         assert self._process.wait(LIMIT_SECONDS) == 0
 
     def kill(self) -> None:
-        """End it by SIGKILL."""
+        """Kill it with SIGKILL."""
         self._process.kill()
         self._process.wait()
 
 
 class Words(TransactionalClient):
-    """Writes transactions, and aborts every third one. Each value is a number that no other has."""
+    """Writes transactions, and aborts every third one. Each value is a unique number."""
 
     _number = 0
 
@@ -111,7 +111,7 @@ def values_of(bootstrap: str, topic: str) -> list[str]:
 
 
 def sums_of(bootstrap: str) -> Counter[str]:
-    """Return each "COUNT SUM" that the committed input gives."""
+    """Return each "COUNT SUM" that the committed input must produce."""
     sums: defaultdict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
     found: Counter[str] = Counter()
     for each in values_of(bootstrap, WORDS):
@@ -123,7 +123,7 @@ def sums_of(bootstrap: str) -> Counter[str]:
 
 
 def differences(bootstrap: str, topic: str, expected: Counter[str]) -> list[str]:
-    """Wait until a topic has as many sums as expected, and return which are missing or too many."""
+    """Wait until a topic has as many sums as expected, and return which are missing or superfluous."""
     deadline = time.monotonic() + LIMIT_SECONDS
     while True:
         found = Counter(values_of(bootstrap, topic))
@@ -150,7 +150,7 @@ class Play:
         self._stack = ExitStack()
 
     def run(self, kills: Sequence[Callable[[], None]]) -> list[str]:
-        """Scale the application, kill instances and what `kills` kills, change the topology. Return violations."""
+        """Scale the application, kill instances, call each of `kills`, and change the topology. Return violations."""
         with self._stack:
             words = self._write()
             first = self._start().expect("RUNNING")
@@ -176,11 +176,11 @@ class Play:
             return found + self._change_topology(rest[0])
 
     def _change_topology(self, last: Instance) -> list[str]:
-        """Continue with another topology, as Kafka 4.4 allows it: in a new group, with the offsets of the old one."""
+        """Continue with another topology, as Kafka 4.4 allows it: in a new group, with the old group's offsets."""
         last.leave()
         offsets = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)])
         kept = offsets[GROUP].result(60)
-        # Without their metadata: librdkafka may send other bytes than it was given.
+        # Without their metadata: librdkafka may send bytes other than those it was given.
         bare = [
             TopicPartition(each.topic, each.partition, each.offset)
             for each in kept.topic_partitions
@@ -216,7 +216,7 @@ class Play:
 
 
 def run_here(folder: Path, command: Sequence[str]) -> list[str]:
-    """Play on two agents and a control plane."""
+    """Run the application on two agents and a control plane."""
     store = [f"--store=file://{folder / 'objects'}"]
     with Deployment(folder / "control", 2, store) as cluster:
 
@@ -232,7 +232,7 @@ def run_here(folder: Path, command: Sequence[str]) -> list[str]:
 
 
 def run_on_kafka(folder: Path, command: Sequence[str]) -> list[str]:
-    """Play on Kafka."""
+    """Run the application on Kafka."""
 
     def kill(it: Broker) -> None:
         it.end(signal.SIGKILL)

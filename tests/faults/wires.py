@@ -15,8 +15,6 @@ SECONDS = 60.0
 
 
 class Fault(Enum):
-    """The fault of a wire."""
-
     NONE = "everything passes"
     CUT = "connections break, and new ones are refused"
     STALLED = "connections are accepted, and nothing passes until the wire is mended"
@@ -52,7 +50,7 @@ class Wire:
         self._thread.join(SECONDS)
 
     def suffer(self, fault: Fault) -> None:
-        """Apply this fault from now on, also to open connections."""
+        """Apply this fault from now on, including to open connections."""
         self._do(self._suffer, fault)
 
     def mend(self) -> None:

@@ -1,6 +1,6 @@
-"""Stores the corpus in corpus.txt: a line has the name of a target, and one of its inputs in hex.
+"""Stores the corpus in corpus.txt: each line has a target's name and one of its inputs in hex.
 
-`python -m tests.fuzz.corpus TARGET FILE…` adds the contents of files, such as failed inputs.
+`python -m tests.fuzz.corpus TARGET FILE…` adds the contents of files, such as failing inputs.
 """
 
 import argparse
@@ -18,12 +18,12 @@ def kept(target: str) -> list[bytes]:
 
 
 def name(data: bytes) -> str:
-    """Return the name of an input in a search."""
+    """Return the file name that a search uses for an input."""
     return hashlib.sha1(data, usedforsecurity=False).hexdigest()
 
 
 def add(target: str, inputs: Iterable[bytes]) -> None:
-    """Add inputs, each once. The lines are in order, so that a diff shows only new inputs."""
+    """Add inputs, each once. The lines are sorted, so that a diff shows only new inputs."""
     lines = sorted({*_lines(), *((target, each.hex()) for each in inputs)})
     CORPUS.write_text("".join(f"{owner} {data}\n" for owner, data in lines))
 
@@ -35,7 +35,7 @@ def _lines() -> Iterator[tuple[str, str]]:
 
 
 def unpack(target: str, folder: Path) -> Path:
-    """Write each input to a separate file, as a search reads them."""
+    """Write each input to a separate file, where a search reads them."""
     folder.mkdir()
     for data in kept(target):
         (folder / name(data)).write_bytes(data)

@@ -1,4 +1,4 @@
-"""Credentials of clients as arbitrary bytes: the targets `sasl` and `jwts`."""
+"""Client credentials as arbitrary bytes: the targets `sasl` and `jwts`."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Coroutine, Sequence
@@ -58,7 +58,7 @@ def jwts(data: bytes) -> None:
 
 
 class _Keys(Jwks):
-    """The keys of an issuer, without any network request."""
+    """An issuer's keys, without any network request."""
 
     async def find(self, kid: str | None) -> Sequence[Jwk]:
         return [_KEY] if kid in (None, _KEY["kid"]) else []
@@ -76,7 +76,7 @@ async def _no_tokens(_token_id: str, _mechanism: int) -> None:
 
 
 def _done(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that waits for nothing."""
+    """Return the result of a coroutine that never waits."""
     try:
         work.send(None)
     except StopIteration as end:

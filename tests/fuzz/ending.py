@@ -1,4 +1,4 @@
-"""The line after the output of a target, with its name and the exit code. It is shared by two processes."""
+"""The line after the output of a target, with its name and exit code. Two processes share this format."""
 
 from typing import Final
 

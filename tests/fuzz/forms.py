@@ -1,4 +1,4 @@
-"""Console requests of browsers as arbitrary bytes: the target `forms`.
+"""Browser requests to the console as arbitrary bytes: the target `forms`.
 
 The first byte selects the page, and whether the form's token and the cookies are valid. The second byte is the length
 of the query, and the rest is the form.
@@ -26,7 +26,7 @@ from tests.doubles.clock import ManualClock
 from tests.doubles.journal import MemoryJournal
 
 NOW_MS: Final = 1_700_000_000_000
-#: Nobody listens here, so a password is never right, and no record is read.
+#: Nothing listens here, so a password is never correct, and no record is read.
 NOWHERE: Final = "127.0.0.1:1"
 PAGES: Final = (
     ("POST", "/login"),
@@ -56,7 +56,7 @@ def forms(data: bytes) -> None:
 
 
 class _Console:
-    """A console of a cluster in memory. `has_login` means that its agents require passwords."""
+    """The console of an in-memory cluster. `has_login` means that its agents require passwords."""
 
     def __init__(self, has_login: bool) -> None:
         self._loop = asyncio.new_event_loop()
@@ -91,14 +91,14 @@ class _Console:
             now_ms=lambda: NOW_MS,
             seconds=time.monotonic,
             status=status,
-            has_acls=False,  # no agent could be asked
+            has_acls=False,  # no agent could be reached
         )
         return make_app(sources, {"localhost"}, may_write=True).answers
 
     def ask(
         self, method: str, path: str, query: bytes, form: bytes
     ) -> tuple[int, dict[str, str], bytes]:
-        """Return the status, the headers and the body of an answer."""
+        """Return the status, the headers and the body of the response."""
         return self._loop.run_until_complete(self._ask(method, path, query, form))
 
     async def _ask(

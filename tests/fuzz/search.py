@@ -18,12 +18,12 @@ from pathlib import Path
 from tests.fuzz.corpus import pack, unpack
 from tests.fuzz.ending import ENDED
 
-TIMEOUT_SECONDS = 60  # by the clock: a machine with other work may halt any input for some seconds
+TIMEOUT_SECONDS = 60  # wall time: a busy machine may stall any input for some seconds
 MEMORY_MIB = 1024
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run one process of atheris. Its output is in `stdout`."""
+    """Run one atheris process. Its output is in `stdout`."""
     return subprocess.run(
         [sys.executable, "-m", "tests.fuzz.searcher", *arguments],
         stdout=subprocess.PIPE,
@@ -39,7 +39,7 @@ def search(
 ) -> subprocess.CompletedProcess[str]:
     """Search for `seconds`. New inputs go to the folder `found`, failing ones to `found`-failed-*.
 
-    A `seed` of 0 is a new one.
+    With a `seed` of 0, the seed is random.
     """
     with tempfile.TemporaryDirectory() as folder:
         return run(*_job(target, found, Path(folder), seed, f"-max_total_time={seconds}"))
@@ -48,7 +48,7 @@ def search(
 def search_each(
     targets: Mapping[str, int], folder: Path, *, seed: int
 ) -> dict[str, tuple[int, str]]:
-    """Try as many inputs of each target as given, in one process, which does the same each time.
+    """Try the given number of inputs for each target in one process, reproducibly.
 
     Return the exit code and the output of each. New inputs go to folders below `folder`.
     """
@@ -67,7 +67,7 @@ def search_each(
 
 
 def _job(target: str, found: Path, folder: Path, seed: int, limit: str) -> list[str]:
-    """Return the arguments of a search, whose corpus is unpacked below `folder`."""
+    """Return the arguments for a search whose corpus is unpacked below `folder`."""
     options = [
         limit,
         f"-timeout={TIMEOUT_SECONDS}",

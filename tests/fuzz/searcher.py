@@ -1,10 +1,10 @@
-"""The process in which atheris runs: the targets' modules, instrumented, from their Python sources, so that
-atheris sees which lines were reached.
+"""The process in which atheris runs. It instruments the Python sources of the targets' modules, so that atheris sees
+which lines were reached.
 
     python -m tests.fuzz.searcher TARGET OPTION… [-- TARGET OPTION…]…
 
-Instrumenting takes many times longer than a short search, so several targets are searched one after another, each in a
-fork. A line `ENDED` follows the output of each.
+Instrumenting takes many times longer than a short search, so several targets are searched one after another, each in
+its own fork. A line `ENDED` follows the output of each.
 """
 
 import os
@@ -37,8 +37,8 @@ class _Sources(MetaPathFinder):
 
 
 def prefer_sources() -> None:
-    """Prefer sources. Call it before importing anything of logstore/records but build_kernel. Raises RuntimeError after
-    that.
+    """Load modules from their sources. Call this before importing anything but build_kernel from logstore/records, or
+    it raises RuntimeError.
     """
     late = [name for name in SOURCES if name in sys.modules]
     if late:
@@ -66,7 +66,7 @@ def main() -> None:
 
 def fuzz(name: str, *options: str) -> NoReturn:
     target = TARGETS[name]
-    # A merge starts itself again, in a shell, by its first argument.
+    # A merge restarts itself in a shell, using its first argument.
     itself = f"{sys.executable} -m tests.fuzz.searcher {name}"
     arguments = [itself, f"-max_len={target.longest}", *options]
     atheris.Setup(arguments, target.check)

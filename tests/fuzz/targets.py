@@ -1,8 +1,8 @@
 """Fuzz targets: functions of arbitrary bytes, with the properties that must always hold.
 
-A target takes bytes and returns. It raises if a property is violated. Documented errors (RecordsError, FrameError,
-MalformedRequest, CorruptSegmentError) are valid results. Checksums would keep a fuzzer out of everything behind them,
-so the first byte of an input selects whether they are corrected first.
+A target takes bytes and returns nothing. It raises an error if a property is violated. Documented errors (RecordsError,
+FrameError, MalformedRequest, CorruptSegmentError) are valid results. Checksums would keep a fuzzer from reaching
+everything behind them, so the first byte of an input selects whether they are corrected first.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -64,7 +64,7 @@ SEALED: Final = bytes(seal(KEY, [_PAYLOAD], "k1", made_up("k1"), bytes(24)))
 
 
 def frames(data: bytes) -> None:
-    """The frame decoder: any fragmentation of the bytes gives the same requests and the same end."""
+    """The frame decoder: the requests and the end are the same however the bytes are fragmented."""
     if not data:
         return
     step = data[0] + 1
@@ -89,13 +89,13 @@ def _frames_of(pieces: Iterable[bytes]) -> tuple[list[RequestFrame], str]:
                 found += reader.received(count)
                 assert reader.arrived_bytes <= MAX_FRAME_BYTES
     except FrameError as error:
-        # Of several requests that came at once those before the bad one are not handed out.
+        # If several requests arrive at once, those before the bad one are not returned.
         return [], str(error)
     return found, ""
 
 
 def requests(data: bytes) -> None:
-    """A request's body, of any API and version that is served."""
+    """The body of a request, for any API and version that is served."""
     if len(data) < 2:
         return
     api_key, version = _VERSIONS[int.from_bytes(data[:2], "big") % len(_VERSIONS)]
@@ -108,7 +108,7 @@ def requests(data: bytes) -> None:
 
 
 def batches(data: bytes) -> None:
-    """Batches of a producer: accepted ones are readable by every reader, with equal results (S11, S19)."""
+    """A producer's batches: accepted ones are readable by every reader, with equal results (S11, S19)."""
     given = _with_right_checksum(data)
     try:
         summary = validate_produced(given, _RULES, NOW_MS)
@@ -138,7 +138,7 @@ def _records(data: bytes) -> list[Record]:
 
 
 def _coalesced(data: bytes) -> None:
-    if not any(batch.header.is_control for batch in read_batches(data)):  # a caller leaves them out
+    if not any(batch.header.is_control for batch in read_batches(data)):  # a caller omits them
         coalesce([data], max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
 
 
@@ -191,16 +191,16 @@ def _with_right_checksum(data: bytes) -> bytes:
 
 
 def message_sets(data: bytes) -> None:
-    """Message sets of an old producer (S22 to S24): accepted ones become a valid batch and convert back unchanged."""
+    """An old producer's message sets (S22 to S24): accepted ones become a valid batch and convert back unchanged."""
     if not data:
         return
-    # The first byte selects whether the CRC-32 of entries is corrected.
+    # The first byte selects whether the CRC-32s of entries are corrected.
     given = naive.with_right_crcs(data[1:]) if data[0] & 1 else data[1:]
     try:
         batch = to_batch(given, max_bytes=MAX_DECOMPRESSED_BYTES)
     except RecordsError:
         return
-    # Messages outside of wrappers come on top of what wrappers may decompress to.
+    # Messages outside wrappers are in addition to what wrappers may decompress to.
     rules = replace(_RULES, max_decompressed_bytes=2 * MAX_DECOMPRESSED_BYTES)
     summary = validate_produced(batch, rules, NOW_MS)
     assert batch == by_objects.to_batch(given, MAX_DECOMPRESSED_BYTES)
@@ -214,7 +214,7 @@ def message_sets(data: bytes) -> None:
 
 
 def control(data: bytes) -> None:
-    """Control records (S25) with keys and values of any length, and a filler for any two offsets (S17)."""
+    """Control records (S25) with keys and values of any length, and a filler between any two offsets (S17)."""
     if not data:
         return
     size = data[0]
@@ -236,7 +236,7 @@ def control(data: bytes) -> None:
 
 
 def segments(data: bytes) -> None:
-    """An object of arbitrary bytes, and a valid one with a few changed neighbouring bytes, which is always detected."""
+    """An object of arbitrary bytes, and a valid one with a few adjacent bytes changed, which is always detected."""
     if not data:
         return
     if data[0] & 1:
@@ -284,7 +284,7 @@ def cells(data: bytes) -> None:
 
 
 def cluster_keys(data: bytes) -> None:
-    """A file of keys: an accepted one has a current key of the right size."""
+    """A key file: an accepted one contains a current key of the correct size."""
     try:
         keys = parse_keys(data.decode(errors="replace"), "the file")
     except StoreMisconfiguredError:

@@ -1,4 +1,4 @@
-"""Runs every stored input, and a short reproducible search: no crash, no hang, no memory out of proportion."""
+"""Runs every stored input, and a short reproducible search: no crash, no hang, no disproportionate memory."""
 
 import re
 import time
@@ -10,7 +10,7 @@ from tests.fuzz import corpus
 from tests.fuzz.search import search_each
 from tests.fuzz.targets import MAX_DECOMPRESSED_BYTES, MAX_FRAME_BYTES, TARGETS
 
-#: What one input may take: a frame's buffer, and what a batch may decompress to in each of three readers.
+#: How much memory one input may take: a frame's buffer, and a decompressed batch in each of three readers.
 MOST_BYTES = MAX_FRAME_BYTES + 8 * MAX_DECOMPRESSED_BYTES
 MOST_SECONDS = 5.0
 

@@ -1,13 +1,13 @@
 """Tests authorization: users with different ACLs call every API, with the same results on Kafka and here.
 
-Each set of ACLs has a user, topics, groups and transactional ids, whose names begin with the set's name. Some sets
+Each set of ACLs includes a user, topics, groups and transactional ids, whose names begin with the set's name. Some sets
 allow `own` resources, `other` resources exist too, and `none` is missing. The stored outcome says whether there was an
-answer, with its names and errors.
+answer, and its names and errors.
 
-acls_requests.json has the requests: API, version and fields. In their texts, {} is the set's name, id:NAME is the id of
-a topic, and bytes:NAME is one of _BYTES. In `steps`, a member of a streams group joins with a source topic, and with a
-changelog topic that does not exist. Kafka wants a UUID's form for its id, and for that of a share group's member, which
-fetches and leaves. With an authorizer, Kafka fails to answer its ShareFetch for unknown ids of topics.
+acls_requests.json contains the requests: API, version and fields. In their strings, {} is the set's name, id:NAME is
+the id of a topic, and bytes:NAME is one of _BYTES. In `steps`, a member of a streams group joins with a source topic,
+and with a changelog topic that does not exist. Kafka requires its id to look like a UUID, and so for the share group
+member, which fetches and leaves. With an authorizer, Kafka fails to answer its ShareFetch for unknown topic ids.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ SETS: Final[Mapping[str, tuple[Acl, ...]]] = {
     "super": (),
 }
 USERS: Final = (ADMIN, *(each for each in SETS if each != "super"))
-#: Names and kinds of what is answered for, in all APIs.
+#: The fields that identify the subject of an answer, in all APIs.
 _NAMES: Final = frozenset(
     {
         "name",
@@ -110,7 +110,7 @@ _NAMES: Final = frozenset(
     }
 )
 _CODES: Final = ("error_code", "authorized_operations", "status_code")
-#: What answers say about others than the user of a set, or what depends on what else runs.
+#: Fields about subjects other than a set's user, or that depend on what else is running.
 _LEFT_OUT: Final = frozenset(
     {
         "brokers",
@@ -142,7 +142,7 @@ _BYTES: Final = {
 
 
 def connect(bootstrap: str, user: str) -> Connection:
-    """Connect as that user over SASL/PLAIN."""
+    """Connect as this user over SASL/PLAIN."""
     connection = Connection(bootstrap)
     connection.call("sasl_handshake", 1, mechanism="PLAIN")
     token = f"\0{user}\0{PASSWORD}".encode()
@@ -180,7 +180,7 @@ def outcomes(bootstrap: str) -> dict[str, dict[str, Any]]:
 
 
 class _Scene:
-    """The topics, groups and transactional ids of a set."""
+    """The topics, groups and transactional ids of one set."""
 
     def __init__(self, admin: Connection, name: str) -> None:
         self._admin = admin
@@ -189,7 +189,7 @@ class _Scene:
         self._connection: Connection | None = None
 
     def prepare(self) -> None:
-        """Create them, and add the set's ACLs."""
+        """Create them and add the set's ACLs."""
         for api, version, fields in _REQUESTS["preparation"]:
             self._until_done(api, version, self._filled(fields))
         acls = [
@@ -207,7 +207,7 @@ class _Scene:
         self._until_done("create_acls", 3, {"creations": acls})
 
     def _until_done(self, api: str, version: int, fields: Fields) -> None:
-        """Retry until it succeeds, since the coordinator or the broker's topic metadata may not exist yet."""
+        """Retry until the request succeeds, since the coordinator or the broker's topic metadata may not exist yet."""
         answer = None
         for _ in range(300):
             answer = self._admin.call(api, version, **fields)
@@ -228,7 +228,7 @@ class _Scene:
     def take(self, bootstrap: str, user: str, api: str, version: int, fields: Fields) -> Any:
         """Send one request. Return the outcome to store.
 
-        The steps share a connection until one of them gets no answer, since to authenticate takes longer than a step.
+        The steps share a connection until one of them gets no answer, since authenticating takes longer than a step.
         """
         if self._connection is None:
             self._connection = connect(bootstrap, user)
@@ -239,7 +239,7 @@ class _Scene:
             self.leave()
             return "closed" if isinstance(error, ClosedError) else "silent"
         if api in _OF_SHARE_PARTITIONS:
-            # Kafka loads share partitions later, so that only its denials are the same each time.
+            # Kafka loads share partitions later, so only its denials are the same each time.
             denied = [
                 each for each in found["responses"] if f"'error_code': {_DENIED}" in str(each)
             ]
@@ -247,7 +247,7 @@ class _Scene:
         return found
 
     def leave(self) -> None:
-        """Close the connection of the steps."""
+        """Close the connection that the steps share."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -256,7 +256,7 @@ class _Scene:
         return f"{self.name}.{name}"
 
     def _filled(self, value: Any) -> Any:
-        """Return a value of a request, with the names of this set, the ids of its topics, and bytes."""
+        """Return a request's value with this set's names, its topic ids and bytes filled in."""
         if isinstance(value, list):
             return [self._filled(each) for each in value]
         if isinstance(value, dict):
@@ -302,7 +302,7 @@ class _Scene:
         return names.get(topic_id, "new")
 
     def steps(self) -> Iterator[tuple[str, tuple[str, int, Fields]]]:
-        """Return the requests in their order, each with a name."""
+        """Return the requests in order, each with a name."""
         numbers: Counter[str] = Counter()
         for api, version, fields in _REQUESTS["steps"]:
             step = f"{api} v{version}"

@@ -54,7 +54,7 @@ transaction.abort.timed.out.transaction.cleanup.interval.ms=200
 
 @dataclass(frozen=True, slots=True)
 class Secured:
-    """A listener for SASL_SSL: its port, its settings, a user for SCRAM-SHA-512, and the allowed URLs of token keys."""
+    """A listener for SASL_SSL: its port, its settings, a SCRAM-SHA-512 user, and the allowed URLs for token keys."""
 
     port: int
     properties: str
@@ -83,7 +83,7 @@ def _await_port(process: subprocess.Popen[bytes], port: int, log: pathlib.Path) 
 
 
 class Broker:
-    """A broker that keeps its data and its address while it is restarted."""
+    """A broker that keeps its data and its address across restarts."""
 
     def __init__(self, command: Sequence[str], port: int, log: pathlib.Path) -> None:
         self.bootstrap = f"127.0.0.1:{port}"
@@ -93,22 +93,22 @@ class Broker:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, and wait until it listens."""
+        """Start the broker, and wait until it is listening."""
         self.launch()
         self.await_port()
 
     def launch(self) -> None:
-        """Start it. One of several controllers listens only once most of them run."""
+        """Start the broker. One of several controllers listens only once most of them are running."""
         with self._log.open("ab") as out:
             self._process = subprocess.Popen(self._command, stdout=out, stderr=subprocess.STDOUT)
 
     def await_port(self) -> None:
-        """Wait until it listens."""
+        """Wait until the broker is listening."""
         assert self._process is not None
         _await_port(self._process, self._port, self._log)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """End it by a signal, and wait for its end."""
+        """End the broker with a signal, and wait until it has ended."""
         if self._process is not None:
             self._process.send_signal(number)
             self._process.wait(timeout=60)
@@ -126,7 +126,7 @@ def kafka(
 ) -> Iterator[str]:
     """Run the broker with fresh data under `directory`. Yield its bootstrap address.
 
-    Properties in `extra` replace those in PROPERTIES, and may have the same fields.
+    Properties in `extra` replace those in PROPERTIES, and may contain the same fields.
     """
     with broker(directory, port, heap, version, secured, extra) as started:
         yield started.bootstrap
@@ -201,7 +201,7 @@ def _formatted(
     second = f",SASL_SSL://127.0.0.1:{secured.port}" if secured else ""
     text = (PROPERTIES + extra).format(port=port, controller=controller, data=data, second=second)
     properties.write_text(text + (secured.properties if secured else ""))
-    # It lives for minutes: to compile thoroughly would take more time than it saves.
+    # It lives for minutes: thorough compilation would take more time than it saves.
     java = [
         "java",
         f"-Xmx{heap}",

@@ -1,8 +1,8 @@
 """Regenerates the golden files from a real Apache Kafka: `python -m tests.golden.capture --kafka DIR`.
 
-DIR holds Kafka's jars (fetched with Maven the first time), its data and its log. Needs a JDK 17+, Maven and the client
+DIR holds Kafka's jars (fetched with Maven the first time), its data and its log. Needs JDK 17+, Maven and the client
 tests' packages. Ids and times differ between runs, and each run regenerates the index files with the bytes.
-`--bootstrap` uses a running broker, and leaves out the part "cleaning", which looks at the broker's files.
+`--bootstrap` uses a running broker, and omits the part "cleaning", which reads the broker's files.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _api_versions_at(connection: Connection, version: int) -> dict[str, Any]:
 
 
 def api_versions(bootstrap: str) -> None:
-    """api_versions_kafka_4_4.json: ranges and features at each version, and the raw answers."""
+    """api_versions_kafka_4_4.json: ranges and features for each version, and the raw answers."""
     with Connection(bootstrap) as connection:
         versions = {str(v): _api_versions_at(connection, v) for v in range(6)}
         connection.send_frame(struct.pack(">hhih", 18, 6, 99, -1) + b"\0")
@@ -76,7 +76,7 @@ def api_versions(bootstrap: str) -> None:
 
 
 def records(bootstrap: str) -> None:
-    """records.json: record sets. The Java client writes some of them."""
+    """records.json: record sets. Some are written by the Java client."""
     java = capture_records.JAVA
     goals = ["compile", "dependency:copy-dependencies"]
     goals.append(f"-DoutputDirectory={java / 'target' / 'libs'}")

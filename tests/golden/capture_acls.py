@@ -1,6 +1,6 @@
 """Regenerates acls_kafka_4_4.json from a real Kafka: `python -m tests.golden.capture_acls DIR`.
 
-DIR holds Kafka's jars, as for capture.py. Its users are those of acls.py, at a listener with SASL/PLAIN.
+DIR holds Kafka's jars, as for capture.py. Its users are those of acls.py, on a SASL/PLAIN listener.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ super.users=User:{ADMIN};User:ANONYMOUS
 
 
 def _await(port: int) -> None:
-    """Wait for the listener, which opens after the first one."""
+    """Wait for this listener, which opens after the first one."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):

@@ -1,7 +1,7 @@
 """Captures message sets that old Java clients wrote: `python -m tests.golden.capture_legacy DIR`.
 
-legacy/sets.json contains sets of magic 0 and 1 in every codec with the records that the same client reads from them. It
-also contains batches of magic 2 with a 0.11 broker's conversions. DIR holds the clients' jars.
+legacy/sets.json contains sets of magic 0 and 1 in every codec, with the records that the same client reads from them.
+It also contains magic 2 batches with a 0.11 broker's conversions. DIR holds the clients' jars.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _writes(version: str) -> list[dict[str, Any]]:
     sets: list[dict[str, Any]] = []
     for codec in CODECS:
         if version == "0.9.0.1":
-            # As its producer does it: every inner offset is 0.
+            # As its producer does: every inner offset is 0.
             sets.append(_set(version, 0, codec, "CreateTime", (0, 0, 0, 0)))
             continue
         sets.append(_set(version, 0, codec, "CreateTime", OFFSETS))
@@ -74,7 +74,7 @@ def _captured(directory: pathlib.Path, version: str) -> list[dict[str, Any]]:
 
 
 def _conversions(directory: pathlib.Path) -> list[dict[str, Any]]:
-    """Return batches of magic 2, and the sets that 0.11 converts them to from the third row's offset."""
+    """Return magic 2 batches, and the sets that 0.11 converts them to from the third row's offset."""
     version = "0.11.0.3"
     cases = [
         (c, t, magic) for c in CODECS for t in ("CreateTime", "LogAppendTime") for magic in (0, 1)

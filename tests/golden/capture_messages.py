@@ -1,7 +1,8 @@
-"""Writes messages/messages.jsonl, bytes of Kafka's own classes: `python -m tests.golden.capture_messages DIR`.
+"""Writes messages/messages.jsonl, with bytes from Kafka's own classes: `python -m tests.golden.capture_messages DIR`.
 
-Needs a JDK 17+ and, the first time, Maven. DIR holds Kafka's jars. Versions that Kafka 4 dropped come from 3.9. Values
-are random with fixed seeds, so a second run writes the same file. APIs that 3.9 had only as a preview are left out.
+Needs JDK 17+ and, the first time, Maven. DIR holds Kafka's jars. Message versions that Kafka 4 dropped come from 3.9.
+Values are random with fixed seeds, so a second run writes the same file. APIs that 3.9 had only as a preview are left
+out.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def _section(api: tuple[int, str], versions: dict[tuple[str, int], list[Row]]) -
 
 
 def main() -> None:
-    """Use the newest Kafka that has each version."""
+    """Use the newest Kafka that supports each version."""
     directory = pathlib.Path(sys.argv[1])
     by_api: dict[tuple[int, str], dict[tuple[str, int], list[Row]]] = defaultdict(dict)
     for kafka in (BEFORE_KAFKA_4, KAFKA):

@@ -1,7 +1,7 @@
-"""Captures record sets as Kafka serves them, with the records that another reader decodes from them.
+"""Captures record sets as Kafka serves them, and the records that another reader decodes from them.
 
-records.json has each set's bytes in hex, its batches (from their headers) and its records (from librdkafka, reading
-uncommitted). This checks logstore against independent bytes and an independent decoder.
+records.json contains each set's bytes in hex, its batches (from their headers) and its records (from librdkafka,
+reading uncommitted). This allows logstore to be checked against independent bytes and an independent decoder.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _librdkafka(t: Target, codec: str, **configs: Any) -> str:
 
 
 def _java(t: Target, codec: str, transactional_id: str | None = None) -> str:
-    """Write ten records with the Java client. With a transactional id, half of them are aborted."""
+    """Write ten records with the Java client. With a transactional id, five of them are aborted."""
     topic = t.topic()
     target = JAVA / "target"
     command = ["java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
@@ -68,7 +68,7 @@ def _interleaved(t: Target) -> str:
 
 
 def _compacted(t: Target) -> str:
-    """Overwrite keys until the cleaner has left holes inside and between batches."""
+    """Overwrite keys until the cleaner has left holes within and between batches."""
     topic = t.topic(
         cleanup_policy="compact",
         segment_ms=200,
@@ -92,7 +92,7 @@ def _compacted(t: Target) -> str:
 
 
 def _by_hand(t: Target) -> str:
-    """Write batches with bits that clients rarely set: LogAppendTime kept from the client, no time."""
+    """Write batches with attributes that clients rarely set: LogAppendTime from the client, or no timestamp."""
     topic = t.topic()
     t.produce(topic, batch([b"its own append time"], attributes=LOG_APPEND_TIME))
     t.produce(topic, batch([b"no time"], base_timestamp=-1))
@@ -102,7 +102,7 @@ def _by_hand(t: Target) -> str:
 
 
 def _served(t: Target, topic: str) -> tuple[bytes, int]:
-    """Return all record sets up to the high watermark, and the high watermark. A fetch ends with a segment."""
+    """Return all record sets up to the high watermark, and the high watermark. A fetch ends at the end of a segment."""
     data, position = b"", 0
     while True:
         row = t.fetch(topic, position)
@@ -136,7 +136,7 @@ def _hex(data: Any) -> str | None:
 
 
 def _controls(records: bytes) -> list[list[int]]:
-    """Return control records: offset, type, coordinator epoch. They are uncompressed and of one shape."""
+    """Return control records: offset, type, coordinator epoch. They are uncompressed and all have the same layout."""
     found = []
     for seen in headers_of(records):
         if seen.is_control:

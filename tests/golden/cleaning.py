@@ -1,7 +1,7 @@
-"""Histories of compacted topics, and what a read_committed consumer reads of each from the start after cleaning.
+"""Histories of compacted topics, and what a read_committed consumer reads from the start of each after cleaning.
 
-cleaning_kafka_4_4.json has the histories, written by hand and drawn at random, with the reads of a real Kafka 4.4 whose
-log cleaner had finished after each phase. To capture the reads of all histories there again: `python -m
+cleaning_kafka_4_4.json contains the histories, some written by hand and some random, with the reads from a real Kafka
+4.4 whose log cleaner had finished after each phase. To capture the reads of all histories there again: `python -m
 tests.golden.capture --kafka DIR cleaning`. The broker needs BROKER's settings.
 """
 
@@ -21,18 +21,18 @@ from tests.clients.librd import consumer, producer
 from tests.clients.probing import Target
 
 GOLDEN: Final = pathlib.Path(__file__).with_name("cleaning_kafka_4_4.json")
-#: Settings of the broker that is captured: cleaning and retention begin at once.
+#: Settings for the broker that is captured: cleaning and retention begin immediately.
 BROKER: Final = "log.retention.check.interval.ms=500\n"
 #: The last phase only begins a new segment: Kafka's cleaner looks at old tombstones only when there is more.
 PHASES: Final = 4
-#: Each phase is so much later than the one before, by its records' timestamps, so that Kafka begins a new segment.
+#: How much later each phase is than the previous one, by record timestamps, so that Kafka begins a new segment.
 PHASE_MS: Final = 100_000
 SEGMENT_MS: Final = 60_000
 #: Kafka's time to clean a phase, and its time for another pass: longer than 1 s, the shortest
 #: delete.retention.ms of the histories.
 CLEAN_SECONDS: Final = 60.0
 AGAIN_SECONDS: Final = 5.0
-#: A history in which Kafka may delete what it has not cleaned yet.
+#: A history in which Kafka may delete records that it has not yet cleaned.
 DELETED: Final = "compact,delete"
 
 #: ["batch", codec, age in ms, rows], ["begin", producer], ["put", producer, rows], ["commit", producer] or
@@ -43,7 +43,9 @@ Row = tuple[str, str | None]
 
 @dataclass(slots=True)
 class History:
-    """A topic's configs, and its steps by phase. `holds` are the phases whose end is not cleaned, of PHASES."""
+    """A topic's configs, and its steps by phase. `holds` lists the phases, out of PHASES, that are not followed by
+    cleaning.
+    """
 
     name: str
     configs: dict[str, Any]
@@ -62,11 +64,11 @@ def load() -> list[History]:
     return found
 
 
-# Playing them.
+# Running them.
 
 
 class Player:
-    """Plays histories side by side, phase by phase, on Kafka or Lacuna. `now_ms` is the broker's time."""
+    """Runs histories side by side, phase by phase, on Kafka or Lacuna. `now_ms` is the broker's time."""
 
     def __init__(self, bootstrap: str, histories: Sequence[History], now_ms: int) -> None:
         self.target = Target(bootstrap)
@@ -81,7 +83,7 @@ class Player:
         return self.target.topic(**configs | {"segment_ms": SEGMENT_MS} | history.configs)
 
     def play(self, phase: int) -> list[int]:
-        """Write a phase of each history, and a record that begins a new segment. Return the offset of the latter."""
+        """Write a phase of each history and then a record that begins a new segment. Return the latter's offset."""
         found = []
         for history, topic in zip(self.histories, self.topics, strict=True):
             base_ms = self._now_ms + phase * PHASE_MS - history.age_ms
@@ -122,7 +124,7 @@ class Player:
         return self._producers[key]
 
     def read(self) -> list[list[Row]]:
-        """Return the key and value of each record of each topic, without those that begin a segment."""
+        """Return the key and value of each record in each topic, except those that begin a segment."""
         return [_read(self.target.bootstrap, topic) for topic in self.topics]
 
 
@@ -156,7 +158,7 @@ def _read(bootstrap: str, topic: str) -> list[Row]:
 
 
 def capture(bootstrap: str, clean_offsets: Callable[[], dict[str, int]]) -> None:
-    """Write the reads of GOLDEN's histories. `clean_offsets` returns how far the cleaner has come in each topic."""
+    """Write the reads of GOLDEN's histories. `clean_offsets` returns the cleaner's position in each topic."""
     histories = load()
     player = Player(bootstrap, histories, int(time.time() * 1000))
     for phase in range(PHASES):
@@ -186,6 +188,6 @@ def capture(bootstrap: str, clean_offsets: Callable[[], dict[str, int]]) -> None
 
 
 def clean_offsets(data: pathlib.Path) -> dict[str, int]:
-    """Return the cleaner's checkpoint of a broker, by topic."""
+    """Return the offsets in a broker's cleaner checkpoint, by topic."""
     lines = (data / "cleaner-offset-checkpoint").read_text().splitlines()[2:]
     return {topic: int(offset) for topic, _, offset in map(str.split, lines)}

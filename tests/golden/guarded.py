@@ -34,7 +34,7 @@ async def _serve(folder: Path, port: asyncio.Queue[int], end: asyncio.Event) -> 
 
 @contextlib.contextmanager
 def guarded(folder: Path) -> Iterator[str]:
-    """Run it in a thread. Yield its bootstrap address."""
+    """Run the cluster in a thread. Yield its bootstrap address."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -1,7 +1,7 @@
 """Valid, unusual and invalid message sets for Produce v0 to v2, to compare our answers with Kafka's.
 
-`python -m tests.golden.legacy_cases DIR` queries an Apache Kafka 3.9, the last that serves these versions (its jars go
-to DIR), and stores the error codes in legacy/answers_kafka_3_9.json.
+`python -m tests.golden.legacy_cases DIR` queries an Apache Kafka 3.9, the last version that serves them (its jars go to
+DIR), and stores the error codes in legacy/answers_kafka_3_9.json.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _wrapped(codec: Codec, value: bytes) -> bytes:
 
 
 def _halved(codec: Codec) -> bytes:
-    """Return the inner set compressed in two consecutive parts."""
+    """Return an inner set compressed in two consecutive parts."""
     middle = len(_INNER) // 2
     return compress(codec, _INNER[:middle]) + compress(codec, _INNER[middle:])
 
@@ -122,13 +122,13 @@ def _error_code(address: tuple[str, int], version: int, topic: str, message_set:
         connection.sendall(struct.pack(">i", len(frame)) + frame)
         (size,) = struct.unpack(">i", _read(connection, 4))
         answer = _read(connection, size)
-    # Correlation id, topics, the topic's name, partitions, the partition's index.
+    # Correlation id, topics, topic name, partitions, partition index.
     (code,) = struct.unpack_from(">h", answer, 4 + 4 + 2 + len(topic) + 4 + 4)
     return int(code)
 
 
 def _answer(address: tuple[str, int], version: int, topic: str, message_set: bytes) -> int:
-    """Return the code once the new topic has its leader."""
+    """Return the error code once the new topic has a leader."""
     deadline = time.monotonic() + 60
     while True:
         code = _error_code(address, version, topic, message_set)

@@ -1,6 +1,6 @@
 """Runs old kafka-clients on message sets: Maven fetches the jars, and legacy/java/OldClient.java drives them.
 
-Needs a JDK 17+ and, the first time, Maven. `directory` holds jars and classes, with a folder per version.
+Needs JDK 17+ and, the first time, Maven. `directory` holds jars and classes in a folder per version.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Sequence
 
 HERE = pathlib.Path(__file__).parent / "legacy"
-# The last with magic 0 only, the last of 0.10 (magic 1), the first line with magic 2.
+# The last with only magic 0, the last 0.10 version (magic 1), and the first series with magic 2.
 VERSIONS = {"0.9.0.1": "v0_9", "0.10.2.2": "v0_10", "0.11.0.3": "v0_11"}
 
 # Offset, timestamp, key, value.
@@ -32,7 +32,7 @@ def _class_path(directory: pathlib.Path, version: str) -> str:
 
 
 def answers(directory: pathlib.Path, version: str, lines: Sequence[str]) -> list[str]:
-    """Return the answer of kafka-clients `version` to each line (see OldClient.java)."""
+    """Return the answer of this kafka-clients version to each line (see OldClient.java)."""
     command = ["java", "-Xmx256m", "-cp", _class_path(directory, version), "OldClient"]
     asked = "".join(f"{line}\n" for line in lines)
     done = subprocess.run(command, input=asked, stdout=subprocess.PIPE, text=True, check=True)
@@ -40,13 +40,13 @@ def answers(directory: pathlib.Path, version: str, lines: Sequence[str]) -> list
 
 
 def row_text(row: Row) -> str:
-    """Return a row as OldClient reads it."""
+    """Return a row in the form that OldClient reads."""
     offset, timestamp, key, value = row
     return f"{offset}:{timestamp}:{_hex(key)}:{_hex(value)}"
 
 
 def rows(text: str) -> list[Row]:
-    """Return the rows of an answer to "read"."""
+    """Return the rows in an answer to "read"."""
     split = [row.split(":") for row in text.split()]
     return [(int(o), int(t), _bytes(key), _bytes(value)) for o, t, key, value in split]
 

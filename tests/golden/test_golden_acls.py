@@ -1,4 +1,4 @@
-"""Tests the steps of acls.py, Kafka's own kafka-acls.sh and librdkafka with limited rights, compared with Kafka 4.4."""
+"""Tests the steps of acls.py, Kafka's own kafka-acls.sh and librdkafka with limited rights, against Kafka 4.4."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WITHOUT_PLUGIN: Final = (
 _BY_ENUM: Final = (
     "a value that cannot be in an ACL is INVALID_REQUEST here; Kafka fails to read the request"
 )
-#: Why a step has another outcome here, for those who may take it; by step.
+#: Why the outcome of a step differs here for users who are allowed to take it, by step.
 EXPLAINED: Final = {
     "metadata v9 2": "the answer has the new topic already; Kafka's first one has an error",
     "fetch v12 2": "any agent serves any partition, also to what says that it is a replica; Kafka knows its replicas",
@@ -43,14 +43,13 @@ EXPLAINED: Final = {
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, Any]]]:
-    """The outcomes here."""
+    """Lacuna's outcomes."""
     with guarded(tmp_path_factory.mktemp("acls")) as bootstrap:
         yield outcomes(bootstrap)
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_the_answers_are_those_of_kafka(found: dict[str, dict[str, Any]], name: str) -> None:
-    """Every step, for every set of ACLs."""
     here = found[name]
     assert here.keys() == KAFKA[name].keys()
     differing = {step for step, kept in KAFKA[name].items() if here[step] != kept}
@@ -58,7 +57,7 @@ def test_the_answers_are_those_of_kafka(found: dict[str, dict[str, Any]], name: 
 
 
 def test_every_explanation_is_needed(found: dict[str, dict[str, Any]]) -> None:
-    """No explanation hides a denial that Kafka does not give, or the reverse."""
+    """No explanation hides a denial that Kafka does not issue, or the reverse."""
     differing = [
         (step, str(kept), str(found[name][step]))
         for name, steps in KAFKA.items()
@@ -85,7 +84,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def acls(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Run kafka-acls.sh as the super user."""
+    """Run kafka-acls.sh as the superuser."""
     folder: Path = tmp_path_factory.mktemp("kafka")
     libs = jars(folder)
     config = folder / "client.properties"

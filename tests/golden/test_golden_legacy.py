@@ -40,7 +40,7 @@ def _read(message_set: bytes) -> list[Row]:
 
 
 def _shape(message_set: bytes) -> list[tuple[int, int, int, int, bytes]]:
-    """Return each entry with its content, except for what a compressor may choose freely."""
+    """Return each entry with its content, except for what depends on the compressor."""
     return [
         (e.offset, e.magic, e.attributes, e.timestamp, _content(e))
         for e in read_entries(message_set)
@@ -54,7 +54,7 @@ def _content(entry: Entry) -> bytes:
 
 
 def test_reads_what_the_old_client_reads() -> None:
-    """S22: offsets, timestamps, keys and values as the client that wrote the set decodes them."""
+    """S22: offsets, timestamps, keys and values are as the client that wrote the set decodes them."""
     for case in SETS:
         assert _read(bytes.fromhex(case["bytes"])) == rows(case["read"]), _name(case)
 
@@ -83,7 +83,7 @@ def _check_written(case: dict[str, Any]) -> None:
 
 
 def test_lz4_header_checksums() -> None:
-    """KAFKA-3160: magic 0 has the wrong checksum, magic 1 the right one, as the old clients wrote them."""
+    """KAFKA-3160: magic 0 has the wrong checksum and magic 1 the correct one, as in the old clients."""
     for case in (each for each in SETS if each["codec"] == "lz4"):
         (wrapper,) = read_entries(bytes.fromhex(case["bytes"]))
         _, value = wrapper.key_and_value()
@@ -95,7 +95,7 @@ def test_lz4_header_checksums() -> None:
 
 
 def test_becomes_a_batch() -> None:
-    """S24: one batch of magic 2 with the same records; INVALID_TIMESTAMP for LogAppendTime."""
+    """S24: the result is one magic 2 batch with the same records, or INVALID_TIMESTAMP for LogAppendTime."""
     for case in SETS:
         _check_converted(case)
 
@@ -114,7 +114,7 @@ def _check_converted(case: dict[str, Any]) -> None:
 
 
 def test_converts_as_a_broker_did() -> None:
-    """S24: the set that Kafka 0.11 makes of a batch for Fetch v0 to v3, entry by entry."""
+    """S24: the set that Kafka 0.11 converts a batch to for Fetch v0 to v3, entry by entry."""
     for case in CONVERSIONS:
         converted = from_batches(
             [bytes.fromhex(case["batch"])], magic=case["magic"], first_offset=case["first_offset"]
@@ -125,7 +125,7 @@ def test_converts_as_a_broker_did() -> None:
 
 
 def test_the_capture_holds_what_it_is_for() -> None:
-    """It contains every client, magic and codec, both timestamp types, and holes inside wrappers."""
+    """It contains every client, magic and codec, both timestamp types, and holes in wrappers."""
     assert {s["client"] for s in SETS} == set(VERSIONS)
     codecs = ("none", "gzip", "snappy", "lz4")
     assert {(s["magic"], s["codec"]) for s in SETS} == {(m, c) for m in (0, 1) for c in codecs}
@@ -145,7 +145,7 @@ CODES = {
 }
 RULES = ProduceRules(max_message_bytes=1_048_588)
 
-# Where we answer otherwise: our code, and why.
+# Where our answer differs: our code, and why.
 OTHERWISE = {
     "two wrappers": (0, "brokers up to 0.10 took them, and so do we"),
     "a message beside a wrapper": (0, "as two wrappers"),
@@ -173,7 +173,7 @@ def _code(name: str) -> int:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_answer(name: str) -> None:
-    """Kafka's code at Produce v0, v1 and v2, unless OTHERWISE explains a difference."""
+    """Kafka's error code for Produce v0, v1 and v2, unless OTHERWISE explains a difference."""
     kafka = KAFKA_ANSWERS[name]
     assert len(set(kafka)) == 1, "Kafka looks at the version"
     expected, _ = OTHERWISE.get(name, (kafka[0], ""))
@@ -209,7 +209,7 @@ def _batch(base_offset: int, codec: Codec, timestamp_type: TimestampType) -> byt
 
 @pytest.fixture(scope="module")
 def jars(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Return the folder of the clients' jars and classes."""
+    """Return the folder with the clients' jars and classes."""
     return tmp_path_factory.mktemp("old_clients")
 
 

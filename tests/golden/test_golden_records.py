@@ -29,7 +29,7 @@ def _hex(data: bytes | None) -> str | None:
 
 @pytest.mark.parametrize("name", sorted(INDEX))
 def test_headers(name: str) -> None:
-    """Fields of each batch header, and S16: next_offset from last_offset_delta."""
+    """The fields of each batch header, and S16: next_offset follows from last_offset_delta."""
     expected = INDEX[name]["batches"]
     got = [
         {
@@ -82,7 +82,7 @@ def test_control_records(name: str) -> None:
 
 
 def test_the_capture_holds_what_it_is_for() -> None:
-    """It contains every codec of both clients, holes inside a batch, both timestamp types, and transactions."""
+    """It contains every codec from both clients, holes within a batch, both timestamp types, and transactions."""
     codecs = {b["attributes"] & 7 for entry in INDEX.values() for b in entry["batches"]}
     assert codecs == {0, 1, 2, 3, 4}
     compacted = INDEX["compacted"]["batches"]

@@ -1,12 +1,12 @@
-"""Copies from Apache Kafka under load, with faults, and compares every offset and group.
+"""Imports from Apache Kafka under load and with faults, and compares every offset and group.
 
     python -m tests.importing.moving_in --version 4.4 --seconds 30
     python -m tests.importing.moving_in --version 3.9 --kills 20 --restarts 4 --takeovers 3
 
-The importer is killed -9, the source's broker is ended (by SIGTERM and by SIGKILL in turn) and restarted, and the
-leading control plane is killed, spread over the run. Then the load stops, an importer catches up, and every offset of
-every partition is compared under both isolation levels, as well as the committed offsets of each group. The program
-prints what it compared, and ends with 1 if anything differs.
+Spread over the run, the importer is killed with SIGKILL, the source's broker is ended (with SIGTERM and SIGKILL
+alternately) and restarted, and the leading control plane is killed. Then the load stops, an importer catches up, and
+every offset of every partition is compared under both isolation levels, as well as the committed offsets of each group.
+The program prints what it compared. Its exit code is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ from tests.importing.sources import (
 )
 
 LEVELS: Final = ("read_committed", "read_uncommitted")
-#: Kafka 3.9 knows KIP-848 groups as a preview, which librdkafka does not speak.
+#: Kafka 3.9 has KIP-848 groups only as a preview, which librdkafka does not support.
 PROTOCOLS: Final = {
     "3.9": ["classic"],
     "4.1": ["classic", "consumer"],
     "4.4": ["classic", "consumer"],
 }
-#: An importer ends with such a line if one of the clusters is away, or goes away, while it starts.
+#: An importer ends with such a line if one of the clusters is or becomes unavailable while it starts.
 _AWAY: Final = re.compile(
     r"the source(?:'s broker \d+)? (?:does not answer at |at \S+: )|no control plane at "
 )
@@ -66,7 +66,7 @@ _AWAY: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long the load runs, its pause between batches, and how often each fault strikes meanwhile."""
+    """How long the load runs, its pause between batches, and how often each fault occurs during it."""
 
     seconds: float
     pause: float = 0.05
@@ -84,7 +84,7 @@ class Plan:
 
 
 class Move:
-    """A source under load, a deployment, and the importer between them, whose lines go to a log."""
+    """A source under load, a deployment, and the importer between them, whose output goes to a log."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Move:
         self.load = load
         self._log = log
         self._options = options
-        #: The transactions of the source that hung at the end, and were ended by hand.
+        #: The source's transactions that hung at the end and were ended manually.
         self.hung: list[HangingTransaction] = []
         self._importer = self._started()
 
@@ -118,7 +118,7 @@ class Move:
             )
 
     def kill_importer(self) -> None:
-        """Kill the importer as soon as it has copied something more, and start another."""
+        """Kill the importer as soon as it has copied something new, and start another."""
         self.await_more()
         self._importer.send_signal(signal.SIGKILL)
         code = self._importer.wait(SECONDS)
@@ -131,7 +131,7 @@ class Move:
         self.source.start()
 
     def take_over(self) -> None:
-        """Kill the leading control plane, wait until the other one leads, and start it again."""
+        """Kill the leading control plane, wait until the other one leads, and restart the killed one."""
         leader = self.target.leader()
         await_standby(leader)
         leader.kill()
@@ -147,7 +147,7 @@ class Move:
             assert time.monotonic() < deadline, f"nothing more is copied:\n{self.said}"
 
     def _keep_importing(self) -> None:
-        """Start an importer again that ended because the source was away, as a supervisor would."""
+        """Restart the importer, as a supervisor would, if it ended because the source was away."""
         if (code := self._importer.poll()) is not None:
             is_expected = code == 1 and _AWAY.search(self.said.splitlines()[-1])
             assert is_expected, f"the importer ended with {code}:\n{self.said}"
@@ -159,10 +159,11 @@ class Move:
         )
 
     def catch_up(self) -> None:
-        """End the importer, and let another one copy everything that is left.
+        """End the importer, and let another one copy the rest.
 
-        A producer that had to begin anew may have left a transaction, which the source ends once it times out. A source
-        that was killed may also have forgotten one, which then hangs (Kafka 4.4.0 does, now and then).
+        A producer that had to be restarted may have left a transaction open, which the source ends once it times out. A
+        source that was killed may also have forgotten a transaction, which then hangs (this occasionally happens with
+        Kafka 4.4.0).
         """
         asyncio.run(self._await_ends())
         self.hung = asyncio.run(end_hanging(self.source.bootstrap, places()))
@@ -186,13 +187,13 @@ class Move:
                     await asyncio.sleep(0.2)
 
     def discard(self) -> None:
-        """Kill the importer in any state."""
+        """Kill the importer, whatever its state."""
         self._importer.kill()
         self._importer.wait()
 
 
 def watermarks(bootstrap: str, topic: str, partitions: int) -> dict[int, tuple[int, int]]:
-    """Return the first and the last offset of each partition; none of a topic that is not there."""
+    """Return the first and last offset of each partition, or nothing for a topic that does not exist."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "watch", "log_level": 0})
     found = {}
     try:
@@ -224,7 +225,7 @@ def moving(folder: Path, version: str, plan: Plan) -> Iterator[Move]:
 
 
 def strike(move: Move, plan: Plan) -> None:
-    """Let the faults happen, spread over the seconds of the plan."""
+    """Cause the faults, spread over the plan's duration."""
     ends = itertools.cycle((signal.SIGTERM, signal.SIGKILL))
     faults: list[tuple[float, Callable[[], None]]] = []
     for count, fault in (
@@ -254,9 +255,9 @@ class Findings:
 def compare(
     source: str, target: str, groups: Sequence[str], *, keep_aborted: bool = False
 ) -> Findings:
-    """Compare each offset of each partition by a consumer of librdkafka, and the offsets of groups.
+    """Compare every offset in every partition with a librdkafka consumer, and the offsets of groups.
 
-    A copy without aborted records must show consumers of both levels what the source shows committed ones.
+    A copy without aborted records must show consumers at both isolation levels what the source shows at read_committed.
     """
     found = Findings()
     sides = (target, source)
@@ -267,7 +268,7 @@ def compare(
             what = f"{place[0]}[{place[1]}] {level}"
             same_end, rows = here[place]
             if same_end != end:
-                # A consumer's position may lag behind what its cluster has.
+                # A consumer's position may lag behind the end of the log.
                 bounds = [watermarks(each, place[0], place[1] + 1)[place[1]] for each in sides]
                 found.differences.append(
                     f"{what} ends at {same_end} and not at {end}; here it has {bounds[0]}, there {bounds[1]}"
@@ -288,7 +289,9 @@ def compare(
 
 
 def compacted_differences(what: str, wanted: Sequence[Row], rows: Sequence[Row]) -> Iterator[str]:
-    """Compare a topic that both sides compact, each at its own times: what one lacks, a later one replaces."""
+    """Compare a topic that each side compacts at different times: any record that one side lacks has been replaced by a
+    later one.
+    """
     there, here = {row[0]: row for row in wanted}, {row[0]: row for row in rows}
     for offset in there.keys() & here.keys():
         if there[offset] != here[offset]:
@@ -306,7 +309,7 @@ def compacted_differences(what: str, wanted: Sequence[Row], rows: Sequence[Row])
 
 
 def run(folder: Path, version: str, plan: Plan) -> tuple[Findings, SourceLoad, str]:
-    """Copy under load and faults, and compare once the copy has caught up."""
+    """Copy under load and faults, and compare the copy once it has caught up."""
     with moving(folder, version, plan) as move:
         move.await_more()
         strike(move, plan)
@@ -324,7 +327,7 @@ def run(folder: Path, version: str, plan: Plan) -> tuple[Findings, SourceLoad, s
 
 
 def main() -> int:
-    """Run it, and return the exit code."""
+    """Run the program, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.importing.moving_in")
     parser.add_argument("--version", choices=list(PROTOCOLS), default="4.4")
     parser.add_argument("--seconds", type=float, default=30.0)
@@ -337,7 +340,7 @@ def main() -> int:
     parser.add_argument("--keep-aborted", action="store_true", help="copy aborted records, too")
     given = parser.parse_args()
     end_by_exception()
-    # A shell lets its background jobs ignore it, and their children inherit that. Importers are ended by it.
+    # A shell makes its background jobs ignore SIGINT, and their children inherit that. SIGINT ends importers.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     plan = Plan(**{each.name: getattr(given, each.name) for each in fields(Plan)})
     with tempfile.TemporaryDirectory(prefix="lacuna-moving-") as folder:

@@ -1,4 +1,4 @@
-"""What a source of an import is filled with: topics of every kind, and producers and groups that run until stopped."""
+"""The data in the source of an import: topics of every kind, and producers and groups that run until stopped."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ TOPICS: Final[Mapping[str, tuple[int, Mapping[str, str]]]] = {
 COMPACTED: Final = "compacted"
 #: A record as a consumer sees it, without its topic and partition.
 Row = tuple[int, tuple[int, int], bytes | None, bytes | None, Any]
-#: The end of a partition for consumers, and its records.
+#: The end of a partition as consumers see it, and its records.
 Log = tuple[int, list[Row]]
 Place = tuple[str, int]
 
@@ -69,25 +69,24 @@ def apache_kafka(folder: Path, version: str, extra: str = "") -> AbstractContext
 
 
 def created(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> None:
-    """Create a topic. Underscores in the names of configs are dots."""
+    """Create a topic. Underscores in config names stand for dots."""
     named = {key.replace("_", "."): value for key, value in configs.items()}
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(name, partitions, 1, config=named)])[name].result(SECONDS)
 
 
 def places() -> list[Place]:
-    """Return each partition of TOPICS."""
     return [(name, index) for name, (count, _) in TOPICS.items() for index in range(count)]
 
 
 def read(bootstrap: str, topic: str, partition: int, level: str) -> Log:
-    """Return where a consumer ends in a partition, and each record with its offset."""
+    """Return the position at which a consumer ends in a partition, and each record with its offset."""
     place = (topic, partition)
     return read_all(bootstrap, [place], level)[place]
 
 
 def read_all(bootstrap: str, places: Sequence[Place], level: str) -> dict[Place, Log]:
-    """Return where a consumer ends in each partition, and the records there with their offsets."""
+    """Return the position at which a consumer ends in each partition, and its records with their offsets."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -127,7 +126,7 @@ def read_all(bootstrap: str, places: Sequence[Place], level: str) -> dict[Place,
 
 
 def group_offsets(bootstrap: str, group: str) -> dict[Place, tuple[int, str | None]]:
-    """Return the committed offsets of a group, with their metadata."""
+    """Return a group's committed offsets with their metadata."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
     found = asked[group].result(SECONDS)
@@ -139,7 +138,7 @@ def group_offsets(bootstrap: str, group: str) -> dict[Place, tuple[int, str | No
 
 
 async def end_hanging(bootstrap: str, where: Sequence[Place]) -> list[HangingTransaction]:
-    """End the transactions that hang in partitions, as Kafka's kafka-transactions.sh does, and return them."""
+    """End the hanging transactions in these partitions, as Kafka's kafka-transactions.sh does, and return them."""
     async with Kafka(Agents(bootstrap), "the source") as source:
         found = await hanging_transactions(source, where, wall_clock_ms(), longest_ms=-1)
         topics = await source.topics()
@@ -177,7 +176,7 @@ async def end_hanging(bootstrap: str, where: Sequence[Place]) -> list[HangingTra
 class SourceLoad:
     """Producers and groups that work until `stop`, whatever happens to the source.
 
-    `failures` has the errors that ended one of them. `protocols` names the protocol of each group of consumers.
+    `failures` contains the errors that ended any of them. `protocols` contains the protocol of each consumer group.
     """
 
     def __init__(self, bootstrap: str, protocols: Sequence[str], pause: float) -> None:
@@ -203,14 +202,14 @@ class SourceLoad:
 
     @property
     def groups(self) -> list[str]:
-        """The groups with committed offsets: those of consumers, and those of transactions."""
+        """The groups with committed offsets: the consumer groups and those of the transactions."""
         return [*self.protocols, *(f"eos-{number}" for number in range(TRANSACTIONAL))]
 
     def stop(self) -> None:
         """End all of them after their current work.
 
-        After a restart of its broker, librdkafka may wait for ever for the end of a transaction, whatever limit the
-        call has. The broker ends that transaction, and the producer writes no more.
+        After a restart of its broker, librdkafka may wait forever for a transaction to end, despite the call's timeout.
+        The broker ends that transaction, and the producer writes nothing more.
         """
         self._is_over.set()
         deadline = time.monotonic() + 2 * _CALL_SECONDS
@@ -231,9 +230,9 @@ class SourceLoad:
         return run
 
     def _in_transactions(self, number: int) -> Callable[[], None]:
-        """Return a writer of transactions, which leaves a producer behind that waits for ever.
+        """Return a writer of transactions. It abandons a producer that waits forever.
 
-        The next one has the same transactional id, so that it fences the one before and ends its transaction.
+        The next producer has the same transactional id, so it fences the previous one and ends its transaction.
         """
 
         def run() -> None:
@@ -241,7 +240,7 @@ class SourceLoad:
             counter = itertools.count(1)
 
             def work() -> None:
-                # A source that was away for long may have fenced the last one.
+                # A source that was away for a long time may have fenced the last one.
                 with suppress(KafkaException):
                     self._transactions(number, chosen, counter)
 
@@ -290,7 +289,7 @@ class SourceLoad:
         count: int,
         chosen: random.Random,
     ) -> bool:
-        """Write a transaction to some partitions and, in part, to its group. Return whether it was committed."""
+        """Write a transaction to some partitions and, sometimes, to its group. Return whether it was committed."""
         producer.begin_transaction()
         try:
             for index in range(chosen.randrange(1, 40)):
@@ -298,7 +297,7 @@ class SourceLoad:
                 value = chosen.randbytes(chosen.randrange(400))
                 producer.produce("tx", value, f"{number}-{count}-{index}", place)
                 self.sent += 1
-            if number == 0:  # It is open long enough for others to end behind it.
+            if number == 0:  # It is open long enough for others to end after it.
                 self._is_over.wait(1)
             if count % 3 == 0:
                 offsets = [TopicPartition("tx", number, count)]
@@ -314,7 +313,7 @@ class SourceLoad:
         return False
 
     def _without(self, codec: str, is_idempotent: bool) -> Callable[[], None]:
-        """Return a writer without transactions, which begins anew when the source is away for too long."""
+        """Return a writer without transactions, which creates another producer when the source is away for too long."""
 
         def run() -> None:
             chosen = random.Random(f"{codec} {is_idempotent}")
@@ -351,7 +350,7 @@ class SourceLoad:
         return run
 
     def _in_group(self, protocol: str) -> Callable[[], None]:
-        """Return a consumer of the group that is called like its protocol."""
+        """Return a consumer in the group that is named after its protocol."""
 
         def run() -> None:
             consumer = Consumer(
@@ -374,10 +373,10 @@ class SourceLoad:
 
 
 def _insist(call: Callable[[float], None]) -> None:
-    """Repeat a call while its failure is one that passes. Raises KafkaException in the end.
+    """Retry a call while it fails with a transient error. Finally raises KafkaException.
 
-    A producer that waits for an answer for that long begins anew: librdkafka may wait for ever for one that a restart
-    has lost.
+    A producer that waits that long for an answer is replaced, because librdkafka may wait forever for one that was lost
+    in a restart.
     """
     deadline = time.monotonic() + SECONDS / 2
     while True:

@@ -1,4 +1,4 @@
-"""Which batches of a source arrive in a copy, and as what bytes."""
+"""Tests which batches from a source arrive in a copy, and as which bytes."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from lacuna.logstore.records.batch import (
 from lacuna.logstore.records.control import ControlType, EndTxnMarker
 from lacuna.logstore.records.layout import Codec, TimestampType
 
-P, Q = 7, 0  # Kafka may have given out producer id 0
+P, Q = 7, 0  # Kafka may have assigned producer id 0
 
 
 def batch(
@@ -28,7 +28,7 @@ def batch(
     codec: Codec = Codec.NONE,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
 ) -> bytes:
-    """Return a batch as a source has it."""
+    """Return a batch as a source would contain it."""
     records = tuple(
         NewRecord(
             offset_delta=index,
@@ -66,7 +66,7 @@ def marker(offset: int, producer_id: int, control_type: ControlType) -> bytes:
 
 
 def read(arrived: Arrived) -> list[RecordBatch]:
-    """Return what was copied, whose checksums must be right."""
+    """Return the copied batches, whose checksums must be correct."""
     return [each for copy in arrived.copies for each in read_batches(copy.data)]
 
 
@@ -106,7 +106,7 @@ def test_what_is_aborted_and_what_marks_an_end_is_a_hole(is_listed_in_order: boo
             batch(0, 2, producer_id=P, is_transactional=True),  # aborted
             batch(2, 1, producer_id=Q, is_transactional=True),  # committed
             batch(3, 1),
-            batch(4, 1, producer_id=P),  # idempotent, of the same producer
+            batch(4, 1, producer_id=P),  # idempotent, from the same producer
             marker(5, P, ControlType.ABORT),
             marker(6, Q, ControlType.COMMIT),
             batch(7, 1, producer_id=P, is_transactional=True),  # committed

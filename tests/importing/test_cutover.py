@@ -1,6 +1,6 @@
-"""Apache Kafka 4.4 as a source: under load and faults, and when consumers of three clients change over to the copy.
+"""Tests Apache Kafka 4.4 as a source: under load and faults, and while consumers with three clients switch to the copy.
 
-`python -m tests.importing.moving_in` runs the first at full size.
+`python -m tests.importing.moving_in` runs the first of these at full size.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.importing.sources import SECONDS, apache_kafka, created
 
 PARTITIONS: Final = 4
 TOPIC: Final = "orders"
-#: franz-go has no KIP-848 groups in the version of the matrix.
+#: The franz-go version in the matrix has no KIP-848 groups.
 GROUPS: Final = [
     (kind, protocol)
     for kind in ("librdkafka", "java", "franz-go")
@@ -138,7 +138,7 @@ def test_each_record_is_read_once_over_both_clusters(tmp_path: Path) -> None:
 def print_pause(old: Follower, new: Follower, times: Sequence[float]) -> None:
     """Print how long a consumer had no record, and the parts of that time.
 
-    `times` are those at which the consumers were told to stop, had stopped, and the topics were promoted.
+    `times` contains the times at which the consumers were told to stop and had stopped, and the topics were promoted.
     """
     last = max(max(each) for each in old.times.values())
     first = min(min(each[1:]) for each in new.times.values() if each[1:])

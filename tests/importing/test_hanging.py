@@ -1,4 +1,4 @@
-"""A transaction of Apache Kafka that no coordinator knows: what an import says of it, and how it ends."""
+"""Tests a transaction in Apache Kafka that no coordinator knows of: what an import reports, and how it ends."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def told(hanging: HangingTransaction) -> str:
 
 
 def untimed(text: str) -> str:
-    """Return a text on one line, without its seconds."""
+    """Return a text on one line, without its durations."""
     return re.sub(r"\d+ s ago", "# s ago", " ".join(text.split()))
 
 
@@ -101,7 +101,9 @@ def found_in(bootstrap: str) -> list[HangingTransaction]:
 
 
 async def hang(bootstrap: str) -> int:
-    """Write a record of an hour ago in a transaction that the coordinator has not begun. Return its producer id."""
+    """Write a record with a timestamp an hour ago in a transaction that the coordinator has not begun. Return its
+    producer id.
+    """
     async with Kafka(Agents(bootstrap), "the source") as source:
         # Kafka answers a commit before it has written the marker.
         async with asyncio.timeout(SECONDS):

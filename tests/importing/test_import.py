@@ -1,4 +1,4 @@
-"""Imports from a running cluster, which is another Lacuna here. In `test_cutover`, it is Apache Kafka."""
+"""Tests imports from a running cluster, which is another Lacuna here and Apache Kafka in `test_cutover`."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def target() -> Iterator[Cluster]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What an import said, and where it got to."""
+    """What an import printed, and how far it got."""
 
     progress: Progress
     lines: Sequence[str]
@@ -149,7 +149,7 @@ def send(bootstrap: str, topic: str, values: Sequence[str], **config: Any) -> No
 
 
 def refused(bootstrap: str, topic: str) -> KafkaError:
-    """Return the error of a record that must not be accepted."""
+    """Return the error for a record that must be rejected."""
     errors: list[KafkaError | None] = []
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(topic, b"x", partition=0, on_delivery=lambda error, _: errors.append(error))
@@ -424,7 +424,7 @@ def test_a_topic_that_was_created_again_is_not_copied_over_the_old_one(
 
 
 def test_a_copy_that_ends_after_its_source_is_named(source: Cluster, target: Cluster) -> None:
-    """The source has lost an offset that was copied."""
+    """The source has lost an offset that had already been copied."""
     created(source.bootstrap, "longer")
     send(source.bootstrap, "longer", ["kept"])
     imported(source.bootstrap, target, "longer")
@@ -571,7 +571,7 @@ def test_importers_share_the_partitions_evenly(first: int) -> None:
 
 
 def _shares(importers: Sequence[Importer]) -> float:
-    """Return by how many importers each partition is copied, on average, or 0 if one is copied by none."""
+    """Return the average number of importers that copy a partition, or 0 if a partition is copied by none."""
     counts = [
         sum(("shared", index) in each.progress.tracks for each in importers)
         for index in range(PARTITIONS)

@@ -1,6 +1,6 @@
-"""Runs README.md's first commands, and its test, with an installed package: `python first_commands.py README.md`.
+"""Runs the first commands in README.md, and its test, with an installed package: `python first_commands.py README.md`.
 
-With `--bootstrap`, the cluster runs already, and `--lacuna` is the command that explains its topics.
+With `--bootstrap`, the cluster is already running, and `--lacuna` is the command that explains its topics.
 """
 
 import argparse
@@ -17,7 +17,7 @@ AT = "127.0.0.1:9092"
 
 
 def first_commands(readme: str, bootstrap: str, lacuna: list[str]) -> None:
-    """Write with README's program, and compare what `explain` prints with what README shows."""
+    """Write with the program in README, and compare what `explain` prints with what README shows."""
     program, test = re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
     assert AT in program
     subprocess.run([sys.executable, "-c", program.replace(AT, bootstrap)], check=True, timeout=60)

@@ -1,4 +1,4 @@
-"""Writes to a topic with Spark and reads it back, as a user's script with the wheel does."""
+"""Writes to a topic with Spark and reads it back, as a user's script does with the wheel installed."""
 
 import json
 

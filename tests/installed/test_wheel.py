@@ -1,4 +1,4 @@
-"""Tests the wheel, also beside modules that have the names of its parts."""
+"""Tests the wheel, including next to modules that have the same names as its parts."""
 
 import importlib.metadata
 import json
@@ -30,7 +30,7 @@ from tests.wheel import (
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SUFFIXES = {".py", ".pyi", ".pxd", ".json", ".typed"}
-#: Only who asks for an extra needs one of these.
+#: Only users who request an extra need one of these.
 NOT_IN_THE_CORE = {
     "boto3", "botocore", "cython", "flask", "moto", "numpy", "pandas", "pyarrow", "pyspark", "setuptools",
     "zstandard",
@@ -76,18 +76,18 @@ def test_a_wheel_of_the_sdist_is_the_same(wheel: Path, tmp_path: Path) -> None:
         [sys.executable, "-c", build], cwd=copy_sources(sources), check=True, capture_output=True
     )
     (sdist,) = tmp_path.glob("lacuna_log-*.tar.gz")
-    # Without a compiler, since only what it made could differ.
+    # Without a compiler, since only its output could differ.
     assert contents(build_wheel(sdist, tmp_path, CC="false")) == contents(wheel)
 
 
 def size(name: str) -> int:
-    """Return the bytes of a distribution's existing files."""
+    """Return the size in bytes of a distribution's existing files."""
     files = [each.locate() for each in importlib.metadata.files(name) or ()]
     return sum(Path(str(file)).stat().st_size for file in files if Path(str(file)).exists())
 
 
 def size_of(wheel: Path) -> int:
-    """Return the bytes of a wheel's files after unpacking."""
+    """Return the size in bytes of a wheel's unpacked files."""
     with zipfile.ZipFile(wheel) as archive:
         return sum(each.file_size for each in archive.infolist())
 
@@ -142,7 +142,7 @@ def test_an_editable_install_is_found_by_whoever_looks_for_files(tmp_path: Path)
     )
 
 
-#: What users call modules of their own, as we call folders.
+#: Names that users give to their own modules, and we to folders.
 NAMES = ("agent", "controlplane", "logstore", "pipeline", "wire")
 USERS_CODE = "raise RuntimeError('this is the code of a user')\n"
 
@@ -158,7 +158,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The user's folder. Some of the modules are files there and some are packages, which import alike."""
+    """The user's folder. It contains some modules as files and some as packages, which are imported the same way."""
     for number, name in enumerate(NAMES):
         module = tmp_path / f"{name}.py"
         if number % 2:
@@ -180,7 +180,7 @@ def test_the_fixtures(python: Path, folder: Path) -> None:
 
 
 def test_the_examples_of_libraries_with_other_versions(wheel: Path, tmp_path: Path) -> None:
-    """Quix Streams allows no recent confluent-kafka, so pip resolves what an environment of its users has."""
+    """Quix Streams allows no recent confluent-kafka, so pip resolves the dependencies as in its users' environments."""
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv" / "bin" / "python"
     wanted = [f"{wheel}[demo]", "quixstreams", "celery", "pytest", "pytest-timeout"]
@@ -197,7 +197,7 @@ def test_a_script(python: Path, folder: Path) -> None:
 
 
 def test_spark_and_its_workers(python: Path, folder: Path) -> None:
-    """Python's workers start in the driver's folder, and may find the modules there."""
+    """Python workers start in the driver's folder, and may find the modules there."""
     job = folder / "job.py"
     shutil.copy(spark_job.__file__, job)
     assert json.loads(run([python, job], folder).splitlines()[-1]) == {

@@ -1,9 +1,9 @@
-"""Judges honest clusters of several processes, whose clients log in over TLS.
+"""Judges honest multi-process clusters whose clients log in over TLS.
 
     python -m tests.judge.clusters kafka --runs 10     # three brokers of Apache Kafka 4.4, all of them controllers
     python -m tests.judge.clusters lacuna --runs 10    # two agents
 
-Runs take turns with SCRAM, PLAIN and no security. The program prints a line for each, and ends with 1 if any of them
+Runs cycle through SCRAM, PLAIN and no security. The program prints a line for each. Its exit code is 1 if any of them
 shows an anomaly or cannot be judged.
 """
 
@@ -33,7 +33,7 @@ KAFKA: Final = "4.4"
 
 @contextmanager
 def apache_kafka(folder: Path, security: Security) -> Iterator[Address]:
-    """Run three brokers. Yield the addresses of all of them."""
+    """Run three brokers. Yield all of their addresses."""
     ports = lasting_ports(BROKERS)
     properties = security.properties(KAFKA)
     secured = [Secured(port, properties, USER, PASSWORD, security.keys) for port in ports]
@@ -48,7 +48,7 @@ CLUSTERS: Final = {"kafka": apache_kafka, "lacuna": lacuna}
 
 
 def judged(address: Address, security: Security, mechanism: str, options: list[str]) -> int:
-    """Judge a cluster once with the command, whose output goes to that of this program. Return its exit code."""
+    """Judge a cluster once with the command, whose output is passed on. Return its exit code."""
     where = ["-b", address.bootstrap]
     if mechanism:
         file = security.authorities.with_name("judge.properties")
@@ -61,7 +61,7 @@ def judged(address: Address, security: Security, mechanism: str, options: list[s
 
 
 def main() -> int:
-    """Judge, and return the exit code."""
+    """Judge the clusters, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.judge.clusters")
     parser.add_argument("cluster", choices=list(CLUSTERS))
     parser.add_argument("--runs", type=int, default=3)

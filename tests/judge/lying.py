@@ -1,4 +1,4 @@
-"""A proxy between clients and a broker that lies in one way. It changes messages, and passes on everything else."""
+"""A proxy between clients and a broker that lies in one way. It changes messages, and forwards everything else."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OFFSET_FETCH: Final = API_KEYS["offset_fetch"]
 TXN_OFFSET_COMMIT: Final = API_KEYS["txn_offset_commit"]
 SHARE_FETCH: Final = API_KEYS["share_fetch"]
 SHARE_ACKNOWLEDGE: Final = API_KEYS["share_acknowledge"]
-#: The APIs whose messages are read. Others are passed on as they are.
+#: The APIs whose messages are read. Others are forwarded unchanged.
 _CHANGED: Final = {
     METADATA,
     FIND_COORDINATOR,
@@ -57,10 +57,10 @@ class Answer(Exception):
 
 
 class Lie:
-    """What a proxy changes: nothing here. Each lie is a subclass.
+    """What a proxy changes: nothing in this base class. Each lie is a subclass.
 
-    `kinds` are the anomalies that show it, and `chances` make the workload do what the lie needs. A lie counts what it
-    passes on and leaves nothing to chance.
+    `kinds` lists the anomalies that reveal it, and `chances` make the workload do what the lie needs. A lie counts the
+    messages that it forwards and is not random.
     """
 
     kinds: frozenset[str] = frozenset()
@@ -70,21 +70,21 @@ class Lie:
         self._turns: Counter[str] = Counter()
 
     def is_turn(self, every: int, key: str = "") -> bool:
-        """Count a chance to lie, for each key by itself. Return whether it is the last one of `every`."""
+        """Count an opportunity to lie, separately for each key. Return whether it is the last of each `every`."""
         self._turns[key] += 1
         return self._turns[key] % every == 0
 
     def request(self, key: int, request: Any) -> Any:
-        """Return the request to pass on. Raises Answer."""
+        """Return the request to forward. Raises Answer."""
         return request
 
     def response(self, key: int, request: Any, response: Any) -> Any:
-        """Return the response to pass on. `request` is the client's own."""
+        """Return the response to forward. `request` is the client's own."""
         return response
 
 
 class Proxy:
-    """Listens on a port of its own for one broker, as an asynchronous context manager."""
+    """Listens on its own port for one broker, as an asynchronous context manager."""
 
     def __init__(self, bootstrap: str, lie: Lie) -> None:
         host, _, port = bootstrap.rpartition(":")
@@ -94,7 +94,7 @@ class Proxy:
         self.address = ("127.0.0.1", 0)
 
     async def __aenter__(self) -> str:
-        """Return the address."""
+        """Return the proxy's address."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.address = self._server.sockets[0].getsockname()
         return "{}:{}".format(*self.address)
@@ -157,7 +157,7 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 
 def _each(response: Any, change: Callable[[str, Any], Any], topics: str = "responses") -> Any:
-    """Change each partition of a response; `change` gets the topic's name and the partition."""
+    """Change each partition in a response; `change` gets the topic's name and the partition."""
     changed = []
     for topic in getattr(response, topics):
         name = str(getattr(topic, "topic", None) or getattr(topic, "name", ""))
@@ -168,7 +168,7 @@ def _each(response: Any, change: Callable[[str, Any], Any], topics: str = "respo
 
 
 def _split(buffers: Sequence[Any] | None) -> list[bytes]:
-    """Return the batches of an answer."""
+    """Return the batches in an answer."""
     data = b"".join(buffers or ())
     batches = []
     while len(data) >= 12:
@@ -183,7 +183,7 @@ def _values(batch: bytes) -> list[str]:
 
 
 class _Fetched(Lie):
-    """Changes the batches of Fetch, of one isolation level or both."""
+    """Changes the batches in Fetch responses, at one isolation level or both."""
 
     isolation: int | None = 1
 
@@ -202,7 +202,7 @@ class _Fetched(Lie):
 
 
 class ReadsUncommitted(Lie):
-    """Every third read_committed Fetch is read_uncommitted."""
+    """Turns every third read_committed Fetch into a read_uncommitted one."""
 
     kinds = frozenset({"uncommitted read", "aborted read"})
 
@@ -214,7 +214,7 @@ class ReadsUncommitted(Lie):
 
 
 class LeaksAborted(_Fetched):
-    """Read_committed readers get aborted records, up to the last stable offset."""
+    """Gives read_committed readers aborted records, up to the last stable offset."""
 
     kinds = frozenset({"aborted read"})
 
@@ -233,7 +233,7 @@ class LeaksAborted(_Fetched):
 
 
 def _hole(batch: bytes) -> bytes:
-    """Return a control batch at the offsets of a batch, so that readers pass them."""
+    """Return a control batch at the offsets of a batch, so that readers skip them."""
     base, last = struct.unpack_from(">q", batch)[0], struct.unpack_from(">i", batch, 23)[0]
     record = b"\0\0" + zigzag(last) + b"\x08\0\0\0\1" + b"\x0c" + bytes(6) + b"\0"
     inner = struct.pack(">hiqqqhii", 16 | 32, last, -1, -1, 0, 0, -1, 1)
@@ -242,7 +242,7 @@ def _hole(batch: bytes) -> bytes:
 
 
 class DropsRecords(_Fetched):
-    """No reader gets batches with certain values."""
+    """Withholds batches with certain values from every reader."""
 
     kinds = frozenset({"lost write", "torn transaction"})
     isolation = None
@@ -255,7 +255,7 @@ class DropsRecords(_Fetched):
 
 
 class SkipsRecords(_Fetched):
-    """Every second answer with a batch lacks it."""
+    """Removes the batch from every second answer that contains one."""
 
     kinds = frozenset({"missed read"})
 
@@ -268,7 +268,7 @@ class SkipsRecords(_Fetched):
 
 
 class TearsTransactions(_Fetched):
-    """Of some transactions, one partition is never visible to read_committed readers."""
+    """Hides one partition of some transactions from read_committed readers forever."""
 
     kinds = frozenset({"torn transaction"})
 
@@ -284,20 +284,20 @@ class TearsTransactions(_Fetched):
 
 
 class DamagesBatches(_Fetched):
-    """A bit of some answers flips."""
+    """Flips a bit in some answers."""
 
     kinds = frozenset({"damaged batch"})
 
     def batches(self, topic: str, each: Any, batches: list[bytes]) -> list[bytes]:
         if batches and self.is_turn(10):
-            first = bytearray(batches[0])  # the only one that the limit of an answer never cuts off
+            first = bytearray(batches[0])  # the only one that an answer's size limit never cuts off
             first[-2] ^= 4
             batches[0] = bytes(first)
         return batches
 
 
 class _Produced(Lie):
-    """Changes the batch of Produce."""
+    """Changes the batch in Produce requests."""
 
     def request(self, key: int, request: Any) -> Any:
         if key != PRODUCE:
@@ -313,7 +313,7 @@ class _Produced(Lie):
 
 
 def _rewritten(batch: bytes, values: Sequence[str], *, is_idempotent: bool = True) -> bytes:
-    """Return a batch with other values, and, if wanted, without its producer."""
+    """Return a batch with other values, and, unless `is_idempotent`, without its producer."""
     producer_id, epoch, sequence = struct.unpack_from(">qhi", batch, 43)
     is_transactional = bool(struct.unpack_from(">h", batch, 21)[0] & 16)
     who = Producer(producer_id, epoch, sequence, is_transactional)
@@ -322,7 +322,7 @@ def _rewritten(batch: bytes, values: Sequence[str], *, is_idempotent: bool = Tru
 
 
 class Reorders(_Produced):
-    """The records of a batch are written in the opposite order."""
+    """Writes the records of a batch in reverse order."""
 
     kinds = frozenset({"producer order", "misplaced"})
 
@@ -331,7 +331,7 @@ class Reorders(_Produced):
 
 
 class ForgetsIdempotence(_Produced):
-    """Batches without a transaction lose their producer and sequence, so that repeated ones are written again."""
+    """Removes the producer and sequence from batches without a transaction, so that repeated ones are written again."""
 
     kinds = frozenset({"doubled write"})
     chances = Chances(repeated=1)
@@ -343,7 +343,7 @@ class ForgetsIdempotence(_Produced):
 
 
 class DoublesRecords(_Produced):
-    """Batches without a transaction have their last record twice."""
+    """Duplicates the last record of batches without a transaction."""
 
     kinds = frozenset({"doubled write", "divergent offset", "misplaced"})
 
@@ -354,7 +354,7 @@ class DoublesRecords(_Produced):
 
 
 class LosesTails(_Produced):
-    """A batch is written without its last record."""
+    """Writes batches without their last record."""
 
     kinds = frozenset({"lost write", "torn transaction", "divergent offset", "misplaced"})
 
@@ -364,7 +364,7 @@ class LosesTails(_Produced):
 
 
 class _Invents(Lie):
-    """Acknowledges Produce without writing, at offsets that could be right."""
+    """Acknowledges Produce without writing, with plausible offsets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -390,7 +390,7 @@ class _Invents(Lie):
 
 
 class AcknowledgesAndForgets(_Invents):
-    """Some batches without a transaction are acknowledged, and not written."""
+    """Acknowledges some batches without a transaction, but does not write them."""
 
     kinds = frozenset({"lost write", "divergent offset", "misplaced", "real-time order"})
 
@@ -399,7 +399,7 @@ class AcknowledgesAndForgets(_Invents):
 
 
 class TearsWrites(_Invents):
-    """Of transactions, batches to the last partition are acknowledged, and not written."""
+    """Acknowledges a transaction's batches to the last partition, but does not write them."""
 
     kinds = frozenset({"torn transaction", "lost write", "divergent offset", "real-time order"})
 
@@ -410,7 +410,7 @@ class TearsWrites(_Invents):
 
 
 class ShiftsAcknowledgements(Lie):
-    """Produce answers with the next offset."""
+    """Answers Produce with the next offset."""
 
     kinds = frozenset({"misplaced"})
 
@@ -421,7 +421,7 @@ class ShiftsAcknowledgements(Lie):
 
 
 class AbortsInstead(Lie):
-    """Every second commit aborts."""
+    """Turns every second commit into an abort."""
 
     kinds = frozenset({"lost write", "lost offset"})
 
@@ -432,7 +432,7 @@ class AbortsInstead(Lie):
 
 
 class CommitsInstead(Lie):
-    """Aborts commit."""
+    """Turns every abort into a commit."""
 
     kinds = frozenset({"aborted read", "aborted offset"})
 
@@ -441,7 +441,7 @@ class CommitsInstead(Lie):
 
 
 class ForgetsCommits(Lie):
-    """Every second commit of a lister is answered, and not passed on. The next lister aborts what is open."""
+    """Answers every second commit of a lister without forwarding it. The next lister aborts the open transaction."""
 
     kinds = frozenset({"lost write", "lost offset", "late visibility"})
 
@@ -453,7 +453,7 @@ class ForgetsCommits(Lie):
 
 
 class ForgetsFences(Lie):
-    """A producer that begins again gets the id and the epoch of the one before, which goes on."""
+    """Gives a restarted producer the same id and epoch as the previous one, which continues."""
 
     kinds = frozenset({"not fenced"})
     chances = Chances(overtaken=1)
@@ -481,7 +481,7 @@ class ForgetsFences(Lie):
 
 
 class DropsOffsets(Lie):
-    """Offsets of transactions are answered, and not committed."""
+    """Answers TxnOffsetCommit, but commits nothing."""
 
     kinds = frozenset({"lost offset", "torn transaction", "G-single", "processed twice"})
 
@@ -502,7 +502,7 @@ class DropsOffsets(Lie):
 
 
 class OffsetsGoBack(Lie):
-    """Each group finds an older offset every second time."""
+    """Returns a lower committed offset to each group every second time."""
 
     kinds = frozenset({"offset back", "lost offset"})
 
@@ -520,7 +520,7 @@ class OffsetsGoBack(Lie):
 
 
 class _Bounds(Lie):
-    """Changes what ListOffsets answers."""
+    """Changes the offsets in ListOffsets responses."""
 
     def response(self, key: int, request: Any, response: Any) -> Any:
         if key != LIST_OFFSETS or request.topics[0].partitions[0].timestamp != -1:
@@ -538,7 +538,7 @@ class _Bounds(Lie):
 
 
 class _GoesBack(_Bounds):
-    """Every second answer about a place is lower than the one before."""
+    """Makes every second answer for a partition lower than the previous one."""
 
     isolation = 1
 
@@ -556,20 +556,22 @@ class _GoesBack(_Bounds):
 
 
 class StableOffsetsGoBack(_GoesBack):
-    """The last stable offset goes back."""
+    """Makes the last stable offset go back."""
 
     kinds = frozenset({"lso back"})
 
 
 class WatermarksGoBack(_GoesBack):
-    """The high watermark goes back."""
+    """Makes the high watermark go back."""
 
     kinds = frozenset({"hw back", "read past the hw", "lso past the hw"})
     isolation = 0
 
 
 class StaleReads(_Bounds):
-    """The last stable offset of lists is the one of the question before: it never goes back, but lags behind."""
+    """Answers a query for the last stable offset of lists with the previous query's answer: it lags behind, but never
+    goes back.
+    """
 
     kinds = frozenset(
         {"G-single-realtime", "G2-realtime", "read past the lso", "G-single", "lso back"}
@@ -588,7 +590,7 @@ class StaleReads(_Bounds):
 
 
 class StableOffsetsIgnoreTransactions(Lie):
-    """The last stable offset is the high watermark."""
+    """Returns the high watermark as the last stable offset."""
 
     kinds = frozenset({"lso past an open transaction"})
     chances = Chances(curious=1)
@@ -598,7 +600,7 @@ class StableOffsetsIgnoreTransactions(Lie):
 
 
 class ReleasesAccepted(Lie):
-    """Records that a member of a share group accepts are released, so that they come again."""
+    """Releases records that a share group member accepts, so that they are delivered again."""
 
     kinds = frozenset({"delivered again"})
 
@@ -618,7 +620,7 @@ class ReleasesAccepted(Lie):
 
 
 class SharesWithTwo(Lie):
-    """A member of a share group also gets the records of the other one's newest answer."""
+    """Also gives a share group member the records in the other member's latest answer."""
 
     kinds = frozenset({"delivered twice", "delivered again"})
 

@@ -1,4 +1,4 @@
-"""Histories as text, and the anomalies that they show. Each smallest history must show its anomaly by itself."""
+"""Tests histories in text form, and their anomalies. The smallest part of one must show its anomaly by itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HISTORIES = Path(__file__).with_name("histories.txt").read_text()
 
 
 def named(part: str) -> dict[str, str]:
-    """Return the histories of a part of the file by their names."""
+    """Return the histories in a part of the file, by name."""
     sections = part.split("\n= ")[1:]
     return {name: lines for name, _, lines in (each.partition("\n") for each in sections)}
 

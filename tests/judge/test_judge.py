@@ -1,4 +1,4 @@
-"""The judge's workload on honest clusters, and through proxies that lie in one way each."""
+"""Tests the judge's workload on honest clusters, and through proxies that each lie in one way."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_lie_is_caught(cluster: Cluster, lie: type[Lie]) -> None:
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    """Run the command. Return its exit code and its standard output."""
+    """Run the command. Return its exit code and standard output."""
     result = CliRunner().invoke(app, ["judge", *arguments])
     return result.exit_code, result.stdout
 
@@ -155,7 +155,7 @@ def test_a_cluster_that_is_killed_and_stopped_has_no_anomaly(tmp_path: Path) -> 
     with ProcessCluster(tmp_path / "data") as first:
         up = [*LACUNA, "up", "--no-console", "--data", str(first.data), "--listen", first.bootstrap]
         again = f"{shlex.join(up)} >{tmp_path / 'log'} 2>&1 </dev/null & echo $! >{pid}"
-        # A slow run comes to the first fault again, so each command takes the process of the moment.
+        # A slow run reaches the first fault again, so each command uses the current process.
         pid.write_text(str(first.pid))
         faults = ["--fault", f"kill -9 $(cat {pid})", "--heal", again]
         faults += ["--fault", f"kill -STOP $(cat {pid})", "--heal", f"kill -CONT $(cat {pid})"]

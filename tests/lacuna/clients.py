@@ -1,4 +1,4 @@
-"""Clients of librdkafka that write, commit and read as the tests of commands need it."""
+"""librdkafka clients that write, commit and read as the tests of commands require."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,7 +19,7 @@ def send(producer: Any, topic: str, values: Iterable[str], partition: int = 0) -
 
 
 def plain(bootstrap: str, **config: Any) -> Any:
-    """Return a producer without transactions. A repeated request writes nothing twice."""
+    """Return a producer without transactions. It is idempotent."""
     return Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **config})
 
 
@@ -44,7 +44,7 @@ def transact(producer: Any, topic: str, values: Iterable[str], *, commits: bool 
 
 
 def opened(bootstrap: str, transactional_id: str, topic: str, values: Iterable[str]) -> Any:
-    """Return a producer that has written values in a transaction, which is open."""
+    """Return a producer that has written values in a transaction that is still open."""
     producer = transactional(bootstrap, transactional_id)
     producer.begin_transaction()
     send(producer, topic, values)
@@ -52,14 +52,14 @@ def opened(bootstrap: str, transactional_id: str, topic: str, values: Iterable[s
 
 
 def commit(bootstrap: str, group: str, topic: str, offset: int) -> None:
-    """Commit an offset of a group in partition 0."""
+    """Commit a group's offset in partition 0."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
     consumer.close()
 
 
 def member(bootstrap: str, group: str, topic: str, **config: Any) -> Consumer:
-    """Return a member of a group that has partitions of a topic."""
+    """Return a group member that has been assigned partitions of a topic."""
     own = {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False}
     consumer = Consumer({**own, **config})
     consumer.subscribe([topic])
@@ -69,14 +69,14 @@ def member(bootstrap: str, group: str, topic: str, **config: Any) -> Consumer:
 
 
 def stored(bootstrap: str) -> list[str]:
-    """Return all values that a read_committed consumer finds in the topic `t`."""
+    """Return all values that a read_committed consumer reads from the topic `t`."""
     got = read(bootstrap, "t", COMMITTED)
     assert got.errors == []
     return [value.decode() for _, value in got.records]
 
 
 def consume(bootstrap: str, topic: str, count: int, **config: Any) -> list[tuple[int, str]]:
-    """Return the (offset, value) of the first `count` records that a read_committed consumer gets from partition 0."""
+    """Return the (offset, value) of the first `count` records that a read_committed consumer reads from partition 0."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": "tests",

@@ -30,7 +30,7 @@ SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A command's two outputs and its exit code. Bytes that are not UTF-8 are surrogates."""
+    """A command's two outputs and its exit code. Bytes that are not UTF-8 become surrogates."""
 
     out: str
     err: str
@@ -38,12 +38,12 @@ class Ran:
 
     @property
     def rows(self) -> list[list[str]]:
-        """Return the cells of each line of the output, split at tabs."""
+        """Return the cells in each line of the output, split at tabs."""
         return [line.split("\t") for line in self.out.splitlines()]
 
     @property
     def problems_of_cluster(self) -> list[dict[str, str]]:
-        """Return the problems in the JSON of `lacuna status`, without those of a machine whose disk is slow or full."""
+        """Return the problems in the JSON of `lacuna status`, except those caused by a slow or full disk."""
         problems: list[dict[str, str]] = json.loads(self.out)["problems"]
         of_machine = {("degraded", "disk"), ("failing", "disk"), ("degraded", "store")}
         return [
@@ -57,7 +57,7 @@ Command = Callable[..., Ran]
 Refusal = Callable[..., str]
 #: Runs a command with --json, and returns its output.
 Asks = Callable[..., Any]
-#: Makes a topic, and returns its name.
+#: Creates a topic, and returns its name.
 NewTopic = Callable[..., str]
 
 
@@ -72,14 +72,14 @@ def without_warnings(err: str) -> list[str]:
 
 
 def with_lasting_leases(cluster: Cluster) -> Cluster:
-    """The cluster. Its agents keep their leases and connections through a pause of this process."""
+    """Return a cluster whose agents keep their leases and connections when this process pauses."""
     for lease in cluster.embedded.running.runtime._state.leases.values():
         lease.duration_ms = 3_600_000
     return cluster
 
 
 def users_file(folder: Path, *names: str) -> str:
-    """Write the file of users, whose passwords are all `secret`. Return its path."""
+    """Write a users file in which every password is `secret`. Return its path."""
     (folder / "password").write_text("secret\n")
     path = folder / "users.toml"
     path.write_text("".join(f'{name} = "file:{folder}/password"\n' for name in names))
@@ -98,10 +98,10 @@ def lacuna_private_cluster(lacuna_private_cluster: Cluster) -> Cluster:
 
 @pytest.fixture
 def lacuna(tmp_path: Path) -> Command:
-    """A function that runs `lacuna ARGUMENTS` in a separate process, in an empty folder, and waits for its end.
+    """A function that runs `lacuna ARGUMENTS` in a separate process in an empty folder, and waits until it ends.
 
-    `stdin` is its standard input. `up` has no console unless the arguments name one, because its port may be in use
-    here.
+    `stdin` is its standard input. `up` has no console unless the arguments name one, because the default port may be in
+    use on this machine.
     """
 
     def run(*arguments: str, columns: int = 80, stdin: bytes = b"", **environment: str) -> Ran:
@@ -132,9 +132,8 @@ def _text(printed: bytes) -> str:
 
 @pytest.fixture
 def refused(lacuna: Command) -> Refusal:
-    """A function that runs a command which must fail with one line on standard error, and returns that line.
-
-    The warnings of a process that a busy machine has stopped for a while do not count.
+    """A function that runs a command that must fail with one line on standard error, and returns that line.¶Warnings
+    that the process was stopped for a while by a busy machine are ignored.
     """
 
     def run(*arguments: str, code: int = 1, **environment: str) -> str:
@@ -150,7 +149,7 @@ def refused(lacuna: Command) -> Refusal:
 
 @pytest.fixture
 def ask(lacuna: Command, lacuna_cluster: Cluster) -> Command:
-    """A function that runs a command against the cluster, which must succeed."""
+    """A function that runs a command against the cluster. The command must succeed."""
 
     def run(*arguments: str, stdin: bytes = b"") -> Ran:
         ran = lacuna(*arguments, stdin=stdin, LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap)
@@ -178,5 +177,5 @@ def asks(lacuna: Command, lacuna_cluster: Cluster) -> Callable[..., Any]:
 
 @pytest.fixture
 def refuse(refused: Refusal, lacuna_cluster: Cluster) -> Refusal:
-    """A function that runs a command against the cluster, which must fail with one line."""
+    """A function that runs a command against the cluster. The command must fail with one line."""
     return partial(refused, LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap)

@@ -1,7 +1,7 @@
 """Runs `lacuna` commands in processes forked from one that has done the imports. tests/forked.py uses it.
 
 Its standard input is a socket. A message is JSON (`Asked`) with four files: the command's standard input and its two
-outputs, and a pipe. It writes two numbers of 8 bytes to the pipe: the process id, and later the exit status in the form
+outputs, and a pipe. It writes two 8-byte numbers to the pipe: the process id, and later the exit status in the format
 of waitpid(2).
 """
 
@@ -15,8 +15,8 @@ import sys
 from importlib import import_module
 from typing import TypedDict
 
-#: What commands import, but for what few of them need. Importing `lacuna.cli.console` looks at the environment, so that
-#: each command must do it itself, and all that imports it.
+#: What commands import, except for what few of them need. Importing `lacuna.cli.console` reads the environment, so each
+#: command must import it, and whatever imports it, itself.
 SLOW_TO_IMPORT = (
     "boto3",
     "click",
@@ -43,13 +43,11 @@ SLOW_TO_IMPORT = (
     "uvloop",
 )
 
-#: The most bytes that a message has; the environment is in it.
+#: The maximum size of a message in bytes; it includes the environment.
 LONGEST = 1 << 17
 
 
 class Asked(TypedDict):
-    """An incoming message."""
-
     arguments: list[str]
     environment: dict[str, str]
     folder: str
@@ -63,8 +61,8 @@ waiting: dict[int, int] = {}
 
 @atexit.register
 def leave() -> None:
-    """Exit without cleanup. Python would clear each module now and copy its pages, which takes longer than
-    commands do.
+    """Exit without cleanup. Otherwise, Python would clear each module and thus copy its pages, which takes longer than
+    most commands.
     """
     if codes:
         sys.stdout.flush()
@@ -75,8 +73,8 @@ def leave() -> None:
 def become(asked: Asked, files: list[int]) -> None:
     for number, file in enumerate(files):
         os.dup2(file, number)
-    os.closerange(3, 1024)  # else pipes of other commands would stay open as long as this one runs
-    # Those of the process that forks are made for other kinds of files.
+    os.closerange(3, 1024)  # else other commands' pipes would remain open while this one runs
+    # Those of the forking process were created for other kinds of files.
     sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout = os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
@@ -119,7 +117,7 @@ def reap(*_: object) -> None:
 
 
 def serve() -> None:
-    """Serve until the end of the input. A child returns when its command returns, and ends in the same way."""
+    """Serve until the input ends. A child returns when its command returns, and ends in the same way."""
     asking = socket.socket(fileno=os.dup(0))
     while True:
         message, files, *_ = socket.recv_fds(asking, LONGEST, 4)
@@ -127,7 +125,7 @@ def serve() -> None:
             return
         asked: Asked = json.loads(message)
         if start(asked, files[:3], files[3]):
-            asking.detach()  # or its end would close the number, which the command may use again
+            asking.detach()  # or its end would close the number, which the command may reuse
             become(asked, files[:3])
             return
 

@@ -1,4 +1,4 @@
-"""Tests `lacuna acls` and `lacuna users` on a cluster with ACLs, on which anonymous clients may do everything."""
+"""Tests `lacuna acls` and `lacuna users` on a cluster with ACLs, on which anonymous clients may do anything."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """The cluster. Its second listener is for the user `shop`, who is in the agent's file of users."""
+    """The cluster. Its second listener is for the user `shop`, who is in the agent's users file."""
     folder = tmp_path_factory.mktemp("guarded")
     security = SecuritySettings(
         authorizer=STANDARD_AUTHORIZER,
@@ -41,7 +41,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def asks_line(lacuna: Command, guarded: Cluster) -> Callable[[str], Any]:
-    """A function that runs a command line with --json. It returns the output."""
+    """A function that runs a command line with --json and returns the output."""
 
     def run(line: str) -> Any:
         ran = lacuna(*line.split(), "--json", LACUNA_BOOTSTRAP=guarded.bootstrap)
@@ -52,7 +52,7 @@ def asks_line(lacuna: Command, guarded: Cluster) -> Callable[[str], Any]:
 
 
 def test_acls_are_added_listed_and_removed(asks_line: Callable[[str], Any]) -> None:
-    """A dry run shows all ACLs of a producer and changes nothing."""
+    """A dry run shows all of a producer's ACLs and changes nothing."""
     wanted = (
         "acls add --allow-principal User:alice --producer --topic orders --transactional-id shop"
     )
@@ -121,7 +121,7 @@ def test_acls_that_say_too_little_are_refused(
 def test_users_are_added_listed_and_removed(
     lacuna: Command, asks_line: Callable[[str], Any], guarded: Cluster
 ) -> None:
-    """The option names the source of the password, which is never an argument."""
+    """The option names the source of the password, since a password is never an argument."""
     where = {"LACUNA_BOOTSTRAP": guarded.bootstrap, "OF_ALICE": "secret"}
     ran = lacuna("users", "add", "alice", "--password", "env:OF_ALICE", **where)
     assert (ran.code, ran.err) == (0, "")
@@ -143,7 +143,7 @@ def test_users_are_added_listed_and_removed(
 async def test_a_refusal_ends_the_removal_of_a_user(
     answers: tuple[int, ...], returned: list[int], asked: int
 ) -> None:
-    """A missing password (91) is no refusal unless both are missing. A user without the right (31) changes nothing."""
+    """A missing password (91) is not a refusal unless both are missing. Without permission (31), nothing changes."""
     left = list(answers)
 
     async def answer(*_: Any) -> Any:
@@ -163,7 +163,7 @@ def test_a_password_is_no_argument(refused: Refusal, guarded: Cluster) -> None:
 
 
 def test_a_cluster_without_an_authorizer_says_so(refuse: Refusal) -> None:
-    """Otherwise an operator would believe that the ACL has an effect."""
+    """Otherwise, an operator would believe that the ACL has an effect."""
     said = refuse("acls", "add", "--allow-principal", "User:alice", "--topic", "t")
     assert "the agents run without --authorizer" in said
 
@@ -187,7 +187,7 @@ def test_the_password_of_a_user_of_the_file_is_not_set(refused: Refusal, guarded
 def test_who_may_write_and_read_needs_no_other_right(
     lacuna: Command, asks_line: Callable[[str], Any], guarded: Cluster, tmp_path: Path
 ) -> None:
-    """`produce` and `consume` run over SASL as a user with only the ACLs of a producer and a consumer."""
+    """`produce` and `consume` run over SASL as a user with only the ACLs for producing and consuming."""
     properties = tmp_path / "shop.properties"
     properties.write_text(
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.username=shop\n"

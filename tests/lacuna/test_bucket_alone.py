@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.slow
 def test_a_machine_that_is_lost_costs_nothing(tmp_path: Path, bucket_url: str) -> None:
-    """Its folder is gone. A client continues a transaction that was open."""
+    """Its folder is gone. A client continues its open transaction."""
     with Cluster(tmp_path / "one", store=bucket_url, journal="bucket") as cluster:
         producer = clients.transactional(cluster.bootstrap, "t")
         clients.transact(producer, "t", ["committed"])
@@ -53,7 +53,7 @@ def test_a_machine_that_is_lost_costs_nothing(tmp_path: Path, bucket_url: str) -
 
 @pytest.mark.slow
 def test_a_leadership_that_was_lost_comes_back(tmp_path: Path, bucket_url: str) -> None:
-    """After a pause of the machine, another process has led and ended."""
+    """While the machine was paused, another process became the leader and ended."""
 
     async def lead_once() -> None:
         with closing(open_conditional_store(bucket_url)) as store:
@@ -95,7 +95,7 @@ def test_a_leadership_that_is_lost_during_the_start_comes_back(
 
 
 async def led_by_another_up(bucket_url: str, until: threading.Event) -> None:
-    """Lead the journal in the bucket as the `lacuna up` of another machine would.
+    """Lead the journal in the bucket as `lacuna up` on another machine would.
 
     Lead again if a renewal is so late that the cluster has taken over.
     """
@@ -120,7 +120,7 @@ def is_listening(bootstrap: str) -> bool:
 
 @pytest.mark.slow
 def test_no_clients_are_kept_while_another_up_leads(tmp_path: Path, bucket_url: str) -> None:
-    """Its agents cannot reach that process, so clients that stayed here would make no progress."""
+    """Its agents cannot reach that process, so clients that remained here would make no progress."""
     ended = threading.Event()
     with Cluster(tmp_path, store=bucket_url, journal="bucket") as cluster:
         address = cluster.bootstrap
@@ -161,7 +161,7 @@ def test_up_is_killed_and_started_on_another_machine(
 def test_up_keeps_records_at_the_url_of_a_store(
     tmp_path: Path, bucket_url: str, lacuna: Command
 ) -> None:
-    """The journal stays in the data folder, by which jobs find both."""
+    """The journal remains in the data folder, through which jobs find both."""
     with ForkedCluster(tmp_path / "data", [f"--store={bucket_url}"]) as up:
         assert f"records in {bucket_url}, journal in {up.data}" in up.output
         clients.send(clients.plain(up.bootstrap), "t", ["before"])
@@ -195,7 +195,7 @@ def test_options_for_the_bucket_that_cannot_work(
 def test_of_two_ups_one_sleeps_and_wakes(
     tmp_path: Path, moto_endpoint: str, bucket_url: str
 ) -> None:
-    """The clients of the earlier leader move to the other one by themselves."""
+    """The clients of the earlier leader move to the other one automatically."""
     bucket = bucket_url.removeprefix("s3://").partition("?")[0]
     options = ["--journal=bucket", f"--bucket={bucket}", f"--endpoint={moto_endpoint}"]
     with ForkedCluster(tmp_path / "one", options) as first:

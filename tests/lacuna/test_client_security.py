@@ -167,7 +167,7 @@ PLAIN_TEXT = Listener("PLAINTEXT", Protocol.PLAINTEXT)
 
 
 class Secured:
-    """A cluster with a listener of each kind, and the files of its clients."""
+    """A cluster with a listener of each kind, and its clients' files."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -194,7 +194,7 @@ class Secured:
         return f"127.0.0.1:{ports[(SASL_SSL, SSL, PLAIN_TEXT).index(listener)]}"
 
     def properties(self, **settings: str) -> str:
-        """Write a file of client.properties. _ stands for a dot."""
+        """Write a client.properties file. In names, _ stands for a dot."""
         lines = [f"{name.replace('_', '.')}={value}\n" for name, value in settings.items()]
         path = self.folder / "client.properties"
         path.write_text("# for tests\n" + "".join(lines))
@@ -231,7 +231,7 @@ def test_commands_authenticate_with_a_password(
     assert written.code == 0, written
     read = lacuna("consume", topic, "--until", "end", *address)
     assert read.out.splitlines() == ["one", "two"], read
-    # It asks every agent, at the address that this one tells.
+    # It queries every agent, at the address that this one returns.
     assert lacuna("groups", "list", *address).code == 0
 
 

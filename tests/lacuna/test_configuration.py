@@ -44,7 +44,7 @@ from tests.lacuna import clients
 from tests.lacuna.conftest import Command, Refusal
 from tests.messages import nested
 
-#: The settings of the parts of each command.
+#: The settings of each command's parts.
 TABLES = {
     "up": rows_of(AGENT + CONTROL_PLANE),
     "agent": rows_of(AGENT),
@@ -55,7 +55,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def other(row: Setting) -> Value:
-    """Return a value of a setting other than its default."""
+    """Return a value for a setting other than its default."""
     if isinstance(row.default, bool):
         return not row.default
     if row.choices:
@@ -72,7 +72,7 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def started(monkeypatch: pytest.MonkeyPatch, command: str, *arguments: str) -> partial[Any]:
-    """Return what a command would run in its event loop, with its arguments."""
+    """Return the function, with its arguments, that a command would run in its event loop."""
     mains: list[partial[Any]] = []
     module = importlib.import_module(f"lacuna.cli.{command}")
     monkeypatch.setattr(module, "run", lambda main, **_: mains.append(main))
@@ -105,7 +105,7 @@ def parts_of(main: partial[Any], command: str) -> Iterator[object]:
 
 
 def values_of(parts: Iterator[object]) -> dict[str, Value]:
-    """Return the components' values by key."""
+    """Return the components' values by setting key."""
     return {
         row.key: getattr(part, name)
         for part in parts
@@ -194,9 +194,7 @@ def test_every_option_reaches_its_part(
 async def test_a_cluster_runs_with_what_the_file_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It sets everything at once, except security settings, which need files, and reads the values back from a running
-    cluster.
-    """
+    """Sets everything except security settings, which need files, and reads the values back from a running cluster."""
     monkeypatch.chdir(tmp_path)
     of_security = {
         row.key
@@ -359,7 +357,7 @@ def test_lists_and_flags_of_the_file(lacuna: Command, tmp_path: Path) -> None:
 
 
 def test_a_file_with_keys_of_one_command_loads_no_other_command(tmp_path: Path) -> None:
-    """It would take half a second."""
+    """Loading it would take half a second."""
     file = tmp_path / "lacuna.toml"
     file.write_text("bootstrap = 'h:1'\n")
     own = click.Option(["--bootstrap"], envvar="LACUNA_BOOTSTRAP")
@@ -388,7 +386,7 @@ def test_a_setting_of_another_command_is_refused(refused: Refusal) -> None:
 
 
 def test_what_is_typed_counts_before_a_place_in_the_environment(lacuna: Command) -> None:
-    """LACUNA_BUCKET does not conflict with --objects, nor does LACUNA_STORE, which jobs also read."""
+    """LACUNA_BUCKET does not conflict with --objects, and neither does LACUNA_STORE, which jobs also read."""
     places = {"LACUNA_BUCKET": "b", "LACUNA_STORE": "s3://c", "LACUNA_CONTROL": "h:1"}
     ran = lacuna("agent", "--objects=d", "--print-config", **places)
     assert 'objects = "d"  # --objects\n' in ran.out
@@ -396,7 +394,7 @@ def test_what_is_typed_counts_before_a_place_in_the_environment(lacuna: Command)
 
 
 def test_no_key_begins_another() -> None:
-    """TOML reads dots as tables, so a key cannot have a value and others below it."""
+    """TOML reads dots as tables, so a key cannot have both a value and keys below it."""
     keys = all_keys()
     assert keys.issuperset(ALL_ROWS)
     assert not [(a, b) for a in keys for b in keys if b.startswith(f"{a}.")]
@@ -434,7 +432,7 @@ idle.ms = "1500ms"
 
 @pytest.mark.slow
 def test_clients_notice_what_the_file_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests `lacuna up` with LACUNA_CONFIG from outside."""
+    """Tests the effects of LACUNA_CONFIG on clients of `lacuna up`."""
     file = tmp_path / "lacuna.toml"
     file.write_text(FILE)
     monkeypatch.setenv("LACUNA_CONFIG", str(file))
@@ -475,7 +473,7 @@ def _assert_answers_are_small(bootstrap: str) -> None:
 
 
 async def _fetch(port: int) -> Any:
-    """Return an answer. Reconnects if the connection was idle for too long before the request."""
+    """Return a Fetch response. Reconnects if the connection had been idle for too long."""
     while True:
         try:
             return await _fetch_once(await RawClient.connect(port))
@@ -509,7 +507,7 @@ def test_a_setting_with_choices_takes_no_other() -> None:
 
 
 def test_every_option_has_a_variable(lacuna: Command, tmp_path: Path) -> None:
-    """`lacuna config` lists them with their effective values and sources."""
+    """`lacuna config` lists the variables with their effective values and sources."""
     (tmp_path / "lacuna.toml").write_text(
         'listeners = "127.0.0.1:1"\n"fetch.cache.bytes" = "1MiB"\n'
     )
@@ -556,7 +554,7 @@ def test_config_of_no_command(refused: Refusal) -> None:
 
 
 def test_variables_that_no_command_knows(lacuna: Command, tmp_path: Path) -> None:
-    """They may be typos, unless they belong to other commands or to Kubernetes' service variables."""
+    """They may be typos, unless they belong to other commands or are Kubernetes service variables."""
     fine = {
         "LACUNA_NUM_PARTITIONS": "3",
         "LACUNA_GROUPS_RESET_TO": "end",

@@ -1,5 +1,5 @@
 """Tests `lacuna controlplane` and `lacuna agent` as processes that wait for each other and report readiness, and the
-commands that move a journal to another place or time.
+commands that move a journal or set its time.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def listen(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.mark.slow
 def test_two_agents_of_one_control_plane(tmp_path: Path, listen: str, lacuna: Command) -> None:
-    """Any agent serves the other's records. An agent that stops leaves Metadata at once."""
+    """Any agent serves the other's records. An agent that stops disappears from Metadata immediately."""
     data = ("--data", str(tmp_path / "data"))
     with running("control plane: ", "controlplane", "--listen", listen, *data) as control:
         with grpc.insecure_channel(control) as channel:
@@ -220,7 +220,7 @@ def test_a_control_plane_waits_for_its_database_and_is_not_ready(tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_control_plane_and_an_agent_wait_for_the_bucket(tmp_path: Path) -> None:
-    """The first process with the right to do so creates it."""
+    """The first process that is allowed to creates the bucket."""
     port, health = lasting_ports(2)
     store = f"--store=s3://lacuna?endpoint=http://127.0.0.1:{port}"
     address = f"unix:{tmp_path}/control"
@@ -252,7 +252,7 @@ def test_a_control_plane_and_an_agent_wait_for_the_bucket(tmp_path: Path) -> Non
 def test_a_cluster_moves_to_postgresql_and_its_clients_go_on(
     tmp_path: Path, database: str, lacuna: Command, refused: Refusal
 ) -> None:
-    """The transactional id moves too, and no process can continue with the old file."""
+    """The transactional id is moved too, and no process can continue with the old file."""
     ends = ("--from", "sqlite:data", "--to", database)
     with Cluster(tmp_path / "data") as cluster:
         producer = clients.transactional(cluster.bootstrap, "t")

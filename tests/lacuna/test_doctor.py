@@ -1,4 +1,4 @@
-"""Tests `lacuna doctor`: the client matrix' results for a given version."""
+"""Tests `lacuna doctor`: the client matrix's results for a given version."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_version_that_was_run(lacuna: Command) -> None:
 
 
 def test_a_version_that_was_run_in_several_ways(lacuna: Command) -> None:
-    """Each result is for that version, not the nearest one."""
+    """Each result is for exactly that version, not the nearest one."""
     ran = lacuna("doctor", "--client", "librdkafka@2.16.1")
     told = [line for line in ran.out.splitlines() if line.startswith("librdkafka 2.16.1")]
     assert len(told) == 2
@@ -81,7 +81,7 @@ def test_a_version_that_was_run_in_several_ways(lacuna: Command) -> None:
 
 
 def test_a_version_between_two_that_were_run(lacuna: Command) -> None:
-    """The name of a wrapper means the library that it wraps."""
+    """A wrapper's name stands for the library that it wraps."""
     ran = lacuna("doctor", "--client", "confluent-kafka@1.9.9")
     assert ran.code == 0, ran
     said = [row[0] for row in ran.rows if "the nearest version tested" in row[0]]

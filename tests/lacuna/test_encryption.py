@@ -22,7 +22,7 @@ from tests.lacuna import clients
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
 
-#: Every flush is put, so that there are objects to look at.
+#: Every flush is put, so that there are objects to examine.
 PUT = "--set=produce.hot.bytes=0"
 PUTTING = AgentParts(produce=ProduceSettings(hot_bytes=0))
 
@@ -39,7 +39,7 @@ def keys(tmp_path: Path) -> Path:
 
 
 def stored(data: Path) -> dict[str, bytes]:
-    """Return all objects of a cluster in a folder as stored, by key."""
+    """Return all objects in a cluster's folder as stored, by key."""
     store = DirectoryStore(data / "objects")
     try:
         return {info.key: bytes(store.get_all(info.key)) for info in store.list()}

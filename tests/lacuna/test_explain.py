@@ -1,4 +1,4 @@
-"""Tests `lacuna explain`: the figures of the articles, reproduced exactly, and bounds."""
+"""Tests `lacuna explain`: the articles' figures, reproduced exactly, and limits."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ Explain = Callable[..., list[tuple[str, ...]]]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A cluster without merges, so that dropped records stay visible."""
+    """A cluster without merges, so that dropped records remain visible."""
     with Cluster(parts=AgentParts(housekeeping=None)) as made:
         yield with_lasting_leases(made)
 
 
 @pytest.fixture
 def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
-    """A topic of this test alone, with two partitions."""
+    """A topic for this test alone, with two partitions."""
     return cluster.create_topic(request.node.originalname, 2)
 
 
@@ -57,7 +57,7 @@ def explain(lacuna: Command, cluster: Cluster) -> Explain:
 def test_two_transactions_and_a_plain_producer(
     explain: Explain, cluster: Cluster, topic: str
 ) -> None:
-    """001_: an aborted transactional, a plain and a committed transactional producer in turns (S3, S14)."""
+    """001_: three interleaved producers: one whose transaction aborts, a plain one, and one that commits (S3, S14)."""
     aborted = clients.transactional(cluster.bootstrap, "explained-aborted")
     committed = clients.transactional(cluster.bootstrap, "explained-committed")
     plain = clients.plain(cluster.bootstrap)
@@ -88,7 +88,7 @@ def test_two_transactions_and_a_plain_producer(
 
 
 def test_four_transactions_of_one_producer(explain: Explain, cluster: Cluster, topic: str) -> None:
-    """004_, its figure without the offsets of control records: three of four transactions abort (S1, S14)."""
+    """004_, the figure without the offsets of control records: three of four transactions abort (S1, S14)."""
     producer = clients.transactional(cluster.bootstrap, "p1")
     for size, commit in ((2, True), (4, False), (1, False), (1, True)):
         producer.begin_transaction()
@@ -107,7 +107,7 @@ def test_four_transactions_of_one_producer(explain: Explain, cluster: Cluster, t
 
 
 def test_a_range_that_was_aborted_whole(explain: Explain, cluster: Cluster, topic: str) -> None:
-    """004_: offsets 0 to 10 hold nothing for the consumer, which next requests offset 11 (S17)."""
+    """004_: offsets 0 to 10 contain nothing for the consumer, which next requests offset 11 (S17)."""
     producer = clients.transactional(cluster.bootstrap, "whole")
     producer.begin_transaction()
     for number in range(11):
@@ -164,7 +164,7 @@ def test_what_is_not_there(refused: Refusal, cluster: Cluster, topic: str) -> No
 
 
 class _Behind:
-    """A client that learns of topics only with the next reply."""
+    """A client that learns of topics only with its next response."""
 
     def __init__(self, control: Any) -> None:
         self._control = control
@@ -194,7 +194,7 @@ def test_it_is_a_table_for_people(lacuna: Command, cluster: Cluster, topic: str)
 
 
 def rows(text: str) -> Iterator[Row]:
-    """Return rows of one offset each: a letter is a dropped transaction, + delivered, . a hole."""
+    """Return rows with one offset each: a letter is a dropped transaction, + delivered, . a hole."""
     for offset, letter in enumerate(text):
         fate = {"+": Fate.DELIVERED, ".": Fate.HOLE}.get(letter, Fate.DROPPED)
         transaction = ord(letter) if fate is Fate.DROPPED else 0
@@ -215,7 +215,7 @@ def rows(text: str) -> Iterator[Row]:
     ],
 )
 def test_lines(text: str, expected: list[tuple[int, int, int, int]]) -> None:
-    """First offset, next offset, extents, end of the hole."""
+    """First offset, next offset, extents, and end of the hole."""
     found = [
         (each.row.first_offset, each.row.next_offset, each.extents, each.hole_end)
         for each in lines_of(rows(text))

@@ -34,7 +34,7 @@ def test_the_list_of_commands(lacuna: Command) -> None:
 
 @pytest.mark.slow
 def test_the_list_imports_none_of_the_commands() -> None:
-    """`lacuna --help` answers at once, so it must not depend on slow imports."""
+    """`lacuna --help` must print immediately, so it must not depend on slow imports."""
     script = (
         "import json, sys\n"
         "import lacuna.cli\n"
@@ -143,7 +143,7 @@ CLAIM = "Every claim above was checked against the records that the client read.
 
 @pytest.mark.slow
 def test_on_a_cluster_of_its_own(lacuna: Command) -> None:
-    ran = lacuna("demo", columns=140, LACUNA_CONTROL="127.0.0.1:1")  # of some other cluster
+    ran = lacuna("demo", columns=140, LACUNA_CONTROL="127.0.0.1:1")  # from some other cluster
     assert ran.code == 0, ran.err
     assert CLAIM in ran.out
     assert "a range in which every record was aborted" in ran.out

@@ -112,7 +112,7 @@ def test_the_life_of_a_topic(ask: Command, refuse: Refusal) -> None:
 
 
 def test_a_topic_id_has_one_spelling(ask: Command, lacuna_cluster: Cluster) -> None:
-    """It is that of Kafka's own tools. Checkpoints and exports store it, too."""
+    """It is the one that Kafka's own tools use. Checkpoints and exports store it, too."""
     topic_id = ask("topics", "create", "spelled").out.split()[-1]
     assert topic_id in [row[-1] for row in ask("topics", "list").rows]
     admin = AdminClient({"bootstrap.servers": lacuna_cluster.bootstrap})
@@ -223,7 +223,7 @@ def test_transactions_that_are_not_there(refuse: Refusal) -> None:
 def test_consumer_groups_show_epochs_and_targets(
     ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
-    """S26: a group of KIP-848 is listed beside a classic one, with its members and its lag."""
+    """S26: a KIP-848 group is listed alongside a classic one, with its members and lag."""
     topic = lacuna_topic()
     clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["x"] * 5)
     for group in ("modern", "classic"):

@@ -1,4 +1,4 @@
-"""Tests a journal that lost acknowledged records or is older than them. It is rejected until the loss is accepted."""
+"""Tests journals that lack or predate acknowledged records. These are rejected until the loss is accepted."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def copy_journal(data: Path, target: Path) -> None:
 
 
 def restore_journal(backup: Path, data: Path, *, with_witness: bool = False) -> None:
-    """Restore the backup, as on another machine's disk unless the witness exists."""
+    """Restore the backup, as on another machine's disk, unless the witness is kept."""
     for each in data.glob(f"{JOURNAL_NAME}*"):
         if not (with_witness and each.name == WITNESS):
             each.unlink()
@@ -76,7 +76,7 @@ def restore_journal(backup: Path, data: Path, *, with_witness: bool = False) -> 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster with the record `kept`. Its journal is copied to `backup`, beside its data."""
+    """A cluster with the record `kept`. Its journal is copied to `backup`, next to its data."""
     with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
         copy_journal(cluster.data, tmp_path / "backup")
@@ -84,14 +84,14 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def lose(cluster: Cluster, *, with_witness: bool = False) -> None:
-    """Write the record `lost`, and go back to the journal of before."""
+    """Write the record `lost`, and restore the earlier journal."""
     clients.send(clients.plain(cluster.bootstrap), "t", ["lost"])
     cluster.kill()
     restore_journal(cluster.data.parent / "backup", cluster.data, with_witness=with_witness)
 
 
 def accepted(cluster: Cluster) -> AcceptedLoss:
-    """Accept the loss of a stopped cluster, and start it again."""
+    """Accept the loss in a stopped cluster, and restart it."""
     opened: ObjectStore = (
         cluster._open_store() if cluster._open_store else DirectoryStore(cluster.data / "objects")
     )
@@ -104,7 +104,7 @@ def accepted(cluster: Cluster) -> AcceptedLoss:
 
 
 def goes_on(cluster: Cluster, before: list[str]) -> None:
-    """Check that old and new records are readable, also after another start, and that transactions work."""
+    """Check that old and new records are readable, including after a restart, and that transactions work."""
     clients.send(clients.plain(cluster.bootstrap), "t", ["new"])
     producer = clients.transactional(cluster.bootstrap, "again")
     clients.transact(producer, "t", ["committed"])
@@ -129,7 +129,7 @@ def goes_on(cluster: Cluster, before: list[str]) -> None:
 def test_a_journal_older_than_its_records_is_refused_and_the_loss_is_named(
     tmp_path: Path, moto: bool, is_restarted: bool, hot_bytes: int
 ) -> None:
-    """Of the hot segments, only one has a copy in the bucket."""
+    """Only one of the hot segments has a copy in the bucket."""
     parts = AgentParts(produce=replace(COPYING.produce, hot_bytes=hot_bytes))
     with Cluster(tmp_path / "data", moto=moto, parts=parts) as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
@@ -157,7 +157,7 @@ def test_a_journal_older_than_its_records_is_refused_and_the_loss_is_named(
 
 @pytest.mark.slow
 def test_commands_without_records_are_missed_too(cluster: Cluster, tmp_path: Path) -> None:
-    """A created topic is in no object, but the witness beside the journal records it."""
+    """A created topic is in no object, but the witness next to the journal records it."""
     cluster.create_topic("made")
     cluster.kill()
     restore_journal(tmp_path / "backup", cluster.data, with_witness=True)
@@ -184,7 +184,7 @@ def test_what_is_whole_is_left_alone(cluster: Cluster, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_without_the_store_the_positions_go_on_beyond_every_segment(cluster: Cluster) -> None:
-    """`lacuna controlplane --accept-loss` does the same, so agents with a newer store can start."""
+    """`lacuna controlplane --accept-loss` does the same, so that agents with a newer store can start."""
     lose(cluster)
     loss = accept_loss(str(cluster.data / JOURNAL_NAME), None)
     assert loss is not None
@@ -202,7 +202,7 @@ def damage_row(data: Path) -> None:
 
 
 def damage_page(data: Path) -> None:
-    """Damage the root of the tables. The snapshot then holds the intact part."""
+    """Damage the root page of the tables. The snapshot then contains the intact part."""
     path = data / JOURNAL_NAME
     path.write_bytes(path.read_bytes()[:100] + bytes(200) + path.read_bytes()[300:])
 
@@ -243,7 +243,7 @@ def test_hot_segments_that_are_lost_with_their_journal_are_counted(tmp_path: Pat
 
 
 def append_record(path: str) -> None:
-    """Append a record that this version does not know."""
+    """Append a record of a type that this version does not know."""
 
     async def append() -> None:
         journal = SqliteJournal(path, lambda: "made")
@@ -286,7 +286,7 @@ async def store_snapshot(cluster: Cluster) -> None:
 def test_a_crash_while_a_loss_is_accepted_leaves_it_to_be_accepted(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """The crash comes directly after each step."""
+    """The crash follows immediately after each step."""
     lose(cluster, with_witness=True)
     step = getattr(salvage, name)
 
@@ -312,7 +312,7 @@ def test_a_crash_while_a_loss_is_accepted_leaves_it_to_be_accepted(
 
 @pytest.mark.parametrize(("high_watermark", "calls"), [(1, 1), (0, 3)])
 async def test_the_search_for_records_ends_at_the_first(high_watermark: int, calls: int) -> None:
-    """The control plane is asked about 1000 partitions at once."""
+    """The control plane is queried about 1000 partitions at once."""
     control = AsyncMock(ControlClient)
     control.cluster.topics_by_id = {b"t": Topic(topic_id=b"t", partition_count=2001)}
     states = PartitionsRead(partitions=[PartitionState(high_watermark=high_watermark)])
@@ -323,7 +323,7 @@ async def test_the_search_for_records_ends_at_the_first(high_watermark: int, cal
 
 @pytest.mark.slow
 def test_up_says_what_is_wrong_and_what_is_lost(tmp_path: Path) -> None:
-    """SIGKILL, one flipped bit in the log, and `lacuna up` again."""
+    """After SIGKILL and one flipped bit in the log, `lacuna up` is started again."""
     with ForkedCluster(tmp_path / "data", ["--set=produce.hot.bytes=0"]) as up:
         producer = clients.plain(up.bootstrap)
         for number in range(40):

@@ -1,4 +1,4 @@
-"""Tests `lacuna groups lag`, `transactions blame`, `topics alter`, `status`, and the outputs of all commands with
+"""Tests `lacuna groups lag`, `transactions blame`, `topics alter`, `status`, and the output of all commands that print
 tables.
 """
 
@@ -353,7 +353,7 @@ def test_the_health_of_a_cluster_that_is_not_there(lacuna: Command) -> None:
 def test_a_group_is_reset(
     asks: Asks, ask: Command, refuse: Refusal, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
-    """The command first shows the change, then makes it. The end lies before an open transaction, and a group with
+    """The command first shows the change, then makes it. The end stops before an open transaction, and a group with
     members is rejected.
     """
     topic = lacuna_topic()
@@ -400,9 +400,9 @@ def test_how_tables_are_printed(ask: Command, refuse: Refusal, command: tuple[st
 def test_what_keda_asks_of_a_transactional_topic(
     lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
-    """Its Kafka scaler subtracts committed offsets from the newest ones, and scales to zero if nothing is left.
+    """KEDA's Kafka scaler subtracts committed offsets from the newest ones, and scales to zero if nothing is left.
 
-    With Kafka the end of a transaction takes an offset, so that one record always remains (keda#5675).
+    In Kafka, the end of a transaction takes an offset, so one record always seems to remain (keda#5675).
     """
     topic = lacuna_topic()
     producer = clients.transactional(lacuna_cluster.bootstrap, f"{topic}-shop")
@@ -444,7 +444,7 @@ def test_profiles_name_clusters(
 
 
 def tasks() -> list[list[str]]:
-    """Return the commands of docs/tasks.md, without `lacuna`."""
+    """Return the commands in docs/tasks.md, without `lacuna`."""
     rows = (ROOT / "docs" / "tasks.md").read_text().splitlines()
     cells = [row.split("|")[2].strip() for row in rows if row.startswith("| ")]
     return [shlex.split(cell.strip("`"))[1:] for cell in cells if cell.startswith("`lacuna ")]
@@ -463,7 +463,7 @@ def test_every_command_with_json_has_its_fields_in_the_documentation() -> None:
 
 @pytest.mark.slow
 def test_every_task_needs_the_bootstrap_address_alone(lacuna: Command, tmp_path: Path) -> None:
-    """The commands of docs/tasks.md, in their order, against one `lacuna up`."""
+    """Runs the commands in docs/tasks.md in order against one `lacuna up`."""
     (tmp_path / "alice.password").write_text("secret")
     (tmp_path / "records.jsonl").write_text('{"key": "order-7", "value": {"total": 3}}\n')
     commands = tasks()
@@ -497,7 +497,7 @@ def json_fields(command: list[str]) -> set[str]:
 
 
 def fields_of(value: Any) -> set[str]:
-    """Return all names in the JSON of a command."""
+    """Return all names in a command's JSON."""
     if isinstance(value, list):
         return set().union(*map(fields_of, value))
     if isinstance(value, dict):

@@ -6,7 +6,7 @@ from lacuna.base.pace import LoopLoad, MeasuredPace
 
 
 class Times:
-    """Wall time and CPU time in seconds, as a test sets them."""
+    """Wall time and CPU time in seconds, set by a test."""
 
     def __init__(self) -> None:
         self.wall = 0.0
@@ -56,7 +56,7 @@ class Work:
         self.times.pass_by(1.0, 0.0)
 
     def do(self) -> bool:
-        """Do it once. Return whether the loop did it."""
+        """Do the work once. Return whether the loop did it."""
         is_here = self.pace.allows()
         self.thread = LOOP if is_here else OTHER
         seconds = self.seconds if is_here else self.seconds_elsewhere
@@ -65,7 +65,7 @@ class Work:
         return is_here
 
     def shares(self, count: int) -> int:
-        """Do it `count` times. Return how often the loop did it."""
+        """Do the work `count` times. Return how often the loop did it."""
         return sum(self.do() for _ in range(count))
 
 

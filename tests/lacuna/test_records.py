@@ -44,7 +44,7 @@ NOW_MS = 1_795_700_000_000
 
 @contextmanager
 def running(cluster: Cluster, *arguments: str) -> Iterator[Started]:
-    """A command with pipes to this process, which is ended at the end."""
+    """Start a command with pipes to this process. End it on exit."""
     with start_process(
         [sys.executable, "-m", "lacuna", *arguments, "-b", cluster.bootstrap],
         stdin=subprocess.PIPE,
@@ -194,7 +194,7 @@ def test_the_table_as_json(ask: Command, lacuna_topic: NewTopic) -> None:
 
 @pytest.mark.slow
 def test_what_is_written_of_a_record_is_printed(ask: Command, lacuna_topic: NewTopic) -> None:
-    """Keys, headers, tombstones, lines without a key, and kcat's placeholders and escapes."""
+    """Keys, headers, tombstones, lines without a key, and kcat's placeholders and escapes are printed."""
     topic = lacuna_topic()
     options = ("-K", "::", "--null", "--header", "shop=x=y", "--header", "empty=")
     ask("produce", topic, *options, stdin=b"k::v::w\nk::\nplain\n")
@@ -237,7 +237,7 @@ def test_bytes_are_what_they_were(ask: Command, lacuna_topic: NewTopic, codec: s
 
 @pytest.mark.slow
 def test_transactions_are_committed_and_aborted(ask: Command, lacuna_topic: NewTopic) -> None:
-    """Aborted records come first, in between and last. Each read ends there."""
+    """There are aborted records at the start, in the middle and at the end. Each read reaches the end."""
     topic = lacuna_topic()
     once = ("produce", topic, "--transactional-id", topic)
     aborted = ask(*once, "--abort", stdin=b"no\nno\n")
@@ -268,11 +268,13 @@ def test_an_open_transaction_is_the_end(
 def test_what_could_be_seen_at_a_past_time(
     ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
-    """A transaction that was open then is invisible, with all later records, whatever its outcome."""
+    """A transaction that was open at that time is invisible, as are all later records, whatever its outcome."""
     topic = lacuna_topic(partitions=2)
 
     def travel(at: str) -> list[tuple[int, ...]]:
-        """Return the partition, its log start and its ends then and now, and what is left and new."""
+        """Return the partition, its log start and its end offsets then and now, and the numbers of remaining and new
+        records.
+        """
         rows = json.loads(ask("time-travel", topic, "--at", at, "--json").out)
         assert len({row.pop("as_of") for row in rows}) == 1
         names = ("partition", "log_start", "end_then", "end_now", "records_left", "records_since")
@@ -308,7 +310,7 @@ def test_what_could_be_seen_at_a_past_time(
 
 
 def next_second() -> int:
-    """Wait until the next second has begun, on the cluster's clock too. Return the time of its beginning."""
+    """Wait until the next second has begun, including on the cluster's clock. Return the time at which it began."""
     second = int(time.time()) + 1
     while time.time() < second + 0.05:
         time.sleep(0.01)
@@ -539,7 +541,7 @@ def test_ctrl_c_aborts_the_open_transaction(
 
 @pytest.mark.slow
 def test_ctrl_c_ends_reading(ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic) -> None:
-    """Standard error stays empty if the command would read forever. Otherwise it reports the interruption."""
+    """Standard error remains empty if the command would read forever. Otherwise, the interruption is reported."""
     topic = lacuna_topic()
     ask("produce", topic, stdin=b"a\n")
     for options, code, expected in (((), 130, b""), (("-c", "2"), 130, b"lacuna: stopped\n")):
@@ -583,7 +585,7 @@ def test_records_are_printed_as_they_come(
 
 @pytest.mark.slow
 def test_many_records(ask: Command, lacuna_topic: NewTopic) -> None:
-    """The records exceed a batch, over partitions that end at different times. Each partition is in order."""
+    """The records fill more than a batch, in partitions that end at different times. Each partition is in order."""
     topic = lacuna_topic(partitions=3)
     lines = [f"{number}:{'x' * 20}" for number in range(30_000)]
     ran = ask("produce", topic, "-K", ":", stdin="\n".join(lines).encode())

@@ -37,7 +37,7 @@ SECONDS = 60.0
 
 @contextmanager
 def running(log: Path, *arguments: str, **environment: str) -> Iterator[tuple[int, str]]:
-    """Run `lacuna up` with all its output in `log`. Yield its process id and its bootstrap address."""
+    """Run `lacuna up` with all its output in `log`. Yield its process id and bootstrap address."""
     with (
         log.open("wb") as errors,
         subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Tests journals of several control planes that are older than their records or have lost some, and the recovery."""
+"""Tests shared journals that are older than their cluster's records or have lost some, and the recovery."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def backup(
 
 
 def accepted(cluster: Cluster, store: ObjectStore | None) -> AcceptedLoss:
-    """Accept the loss of a stopped cluster, and start it again."""
+    """Accept the loss in a stopped cluster, and restart it."""
 
     async def accept() -> AcceptedLoss:
         with cluster.journal_options.wreck() as held:
@@ -98,7 +98,7 @@ def producer_id(cluster: Cluster) -> int:
 
 
 def goes_on(cluster: Cluster, before: list[str]) -> None:
-    """Check that old and new records are readable, also after another start, and that transactions work."""
+    """Check that old and new records are readable, including after a restart, and that transactions work."""
     producer = clients.transactional(cluster.bootstrap, "again")
     clients.transact(producer, "t", ["committed"])
     cluster.restart()
@@ -111,7 +111,7 @@ def goes_on(cluster: Cluster, before: list[str]) -> None:
 def test_a_journal_older_than_its_records_is_refused_and_the_loss_is_named(
     cluster: Cluster, store: ObjectStore, backup: Backup, is_hot: bool
 ) -> None:
-    """Of the hot segments, an agent copies the newest to the bucket when it stops."""
+    """An agent copies the newest of the hot segments to the bucket when it stops."""
     send(cluster, "kept")
     backup.take()
     send(cluster, "a", "b", "c")

@@ -41,7 +41,7 @@ WIDTHS = [80, 100, 140, 200]
 
 @pytest.fixture(params=WIDTHS)
 def screen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """Return the screen of a terminal of that width."""
+    """Return the screen of a terminal with this width."""
     shown = io.StringIO()
     out = Console(file=shown, force_terminal=True, color_system=None, width=request.param)
     for module in (console, verification):
@@ -92,7 +92,7 @@ def test_a_bar_is_one_line_and_has_all_its_figures(
         bar.expect(1000 << 20)
         bar.advance(500 << 20)
         bar.hide()
-        # What follows a hidden bar begins at the start of an empty line.
+        # Output after a hidden bar begins at the start of an empty line.
         hidden = file.getvalue()
         bar.advance(250 << 20)
     frames = [line for line in re.split(r"[\r\n]|\x1b\[[0-9?]+[a-zA-Z]", hidden) if line.strip()]
@@ -122,14 +122,14 @@ class Terminal:
 
     def __init__(self, *arguments: str) -> None:
         self._screen, end = pty.openpty()
-        # `setsid` gives it the terminal. A fork of this process could stand still, for a lock that a thread holds.
+        # `setsid` gives it the terminal. A fork of this process could hang on a lock that a thread holds.
         command = ["setsid", "--ctty", sys.executable, *arguments]
         self._process = subprocess.Popen(command, stdin=end, stdout=end, stderr=end)
         os.close(end)
         self.shown = ""
 
     def until(self, text: str) -> None:
-        """Read up to that text. Raises if the command ends before."""
+        """Read up to this text. Raises an error if the command ends first."""
         while text not in self.shown:
             assert self._read(), self.shown
 
@@ -147,7 +147,7 @@ class Terminal:
         return self._process.wait()
 
     def _state(self) -> str:
-        """Return the process state: S while it waits, R or D while it does not (proc(5))."""
+        """Return the process state: S while it is waiting, otherwise R or D (proc(5))."""
         return Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
     def _read(self) -> bool:

@@ -1,4 +1,4 @@
-"""Tests lacuna.testing and its plugin with the examples of docs/testing.md and README.md."""
+"""Tests lacuna.testing and its plugin with the examples in docs/testing.md and README.md."""
 
 import asyncio
 import re
@@ -61,7 +61,7 @@ def test_the_examples_without_pytest() -> None:
 
 @pytest.mark.slow
 def test_the_plugin_imports_nothing_until_it_is_asked(pytester: pytest.Pytester) -> None:
-    """Otherwise it would slow every pytest run, and coverage would miss earlier imports."""
+    """Otherwise it would slow down every pytest run, and coverage would miss earlier imports."""
     pytester.makeconftest(
         """
         import sys
@@ -144,7 +144,7 @@ def test_a_process_ends_with_the_test_run(tmp_path: Path, options: tuple[str, ..
             socket.create_connection((host, int(port))).close()
         except ConnectionRefusedError:
             return
-        time.sleep(0.05)  # nobody tells the end of somebody else's child
+        time.sleep(0.05)  # nothing reports when another process's child ends
     pytest.fail("its cluster is still there")
 
 

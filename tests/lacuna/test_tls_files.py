@@ -1,4 +1,6 @@
-"""Tests TLS files that change, identities in certificates, and processes that authenticate each other by them."""
+"""Tests TLS files that change, identities in certificates, and processes that authenticate each other with
+certificates.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,7 @@ def test_what_takes_long_to_make_is_used_once_it_is_there(
     assert watched.get(101.5) == "other"
 
 
-# Subjects. What is expected was printed by X500Principal.getName() of OpenJDK 17.
+# Subjects. The expected text was printed by X500Principal.getName() in OpenJDK 17.
 
 
 KINDS = {
@@ -105,7 +107,7 @@ KINDS = {
     "STREET": NameOID.STREET_ADDRESS,
     "UID": NameOID.USER_ID,
 }
-#: A kind or an OID, a value, and the type of its text if it is not the usual one.
+#: A kind or an OID, a value, and its string type if it is not the usual one.
 One = tuple[str, str] | tuple[str, str, Any]
 
 
@@ -176,7 +178,7 @@ def test_a_subject_that_is_not_utf_8_cannot_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_no_certificate_cannot_be_read(tmp_path: Path) -> None:
-    """A certificate that is truncated or changed at any byte gives an identity or raises ValueError."""
+    """A certificate that is truncated or changed at any byte yields an identity or raises ValueError."""
     whole = issued(Authority(tmp_path), [("CN", "x")], [("UID", "y")])
     for place in range(len(whole)):
         with pytest.raises(ValueError, match="cannot be read"):

@@ -27,9 +27,9 @@ from tests.lacuna.conftest import without_warnings
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
 
-#: Agents wait for so long for clients that do not read their answers; nobody here is one.
+#: How long agents wait for clients that do not read their answers; there are none here.
 GRACE_MS = 600_000
-#: So long the consumer's fetch waits for records; librdkafka's bound.
+#: How long the consumer's fetch waits for records; librdkafka's maximum.
 WAIT_MS = 300_000
 
 
@@ -40,7 +40,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_second_start_goes_on_where_the_first_stopped(data: Path, lacuna: Command) -> None:
-    """Records, outcomes, committed offsets and an open transaction outlive a clean stop and SIGKILL."""
+    """Records, outcomes, committed offsets and an open transaction survive a clean stop and SIGKILL."""
     with ForkedCluster(data) as up:
         committed = clients.transactional(up.bootstrap, "committed")
         clients.transact(committed, "t", ["c0", "c1"])
@@ -62,7 +62,7 @@ def test_a_second_start_goes_on_where_the_first_stopped(data: Path, lacuna: Comm
         assert clients.consume(up.bootstrap, "t", 5)[4] == (5, "o5")
         rows = lacuna("explain", "t", "--data", str(data)).rows
         (what,) = [row[2] for row in rows[1:] if row[0] == "2"]
-        assert what in ("dropped", "hole")  # merging may have taken it out
+        assert what in ("dropped", "hole")  # merging may have removed it
 
 
 def test_the_end_is_quick_with_consumers_connected(data: Path) -> None:
@@ -155,7 +155,7 @@ for missing, *arguments in {runs}:
 
 
 def without(folder: Path, *runs: tuple[str, ...]) -> tuple[list[str], str]:
-    """Run commands, each without a module, whose name comes first; return their exit codes, and the standard error."""
+    """Run commands, each without the module that is named first. Return their exit codes and the standard error."""
     command = [sys.executable, "-c", WITHOUT.format(runs=runs)]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=280, check=True, cwd=folder
@@ -165,7 +165,7 @@ def without(folder: Path, *runs: tuple[str, ...]) -> tuple[list[str], str]:
 
 @pytest.mark.slow
 def test_without_moto_one_line_says_what_to_install(tmp_path: Path) -> None:
-    """Or without a package that moto's server needs."""
+    """The same applies to a package that moto's server needs."""
     codes, said = without(tmp_path, ("flask", "up", "--moto"), ("moto", "up", "--moto"))
     assert codes == ["1", "1"]
     line = "lacuna: --moto needs moto, an in-memory S3 server: pip install 'lacuna-log[moto]'\n"
@@ -183,7 +183,7 @@ def test_without_boto3_one_line_says_what_a_bucket_needs(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_jobs_find_a_cluster_with_moto(lacuna: Command) -> None:
-    """It prints what jobs need: the folder, and the keys."""
+    """`lacuna up` prints what jobs need: the folder and the keys."""
     process = start("--moto")
     assert process.stdout is not None
     try:
@@ -241,7 +241,7 @@ def test_data_without_its_objects(data: Path) -> None:
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_objects_of_another_cluster(tmp_path: Path, refused: Refusal, workers: str) -> None:
-    """The start fails, and the store information for jobs stays unchanged."""
+    """The start fails, and the store information for jobs remains unchanged."""
     for name in ("one", "two"):
         with Cluster(tmp_path / name):
             pass
@@ -257,7 +257,7 @@ def test_objects_of_another_cluster(tmp_path: Path, refused: Refusal, workers: s
 
 @pytest.mark.slow
 def test_buckets(tmp_path: Path, refused: Refusal) -> None:
-    """A missing bucket, its creation, and a second start on it."""
+    """Tests a missing bucket, its creation, and a second start on it."""
     from lacuna.operating.moto import CREDENTIALS, MotoServer
 
     with MotoServer() as moto, pytest.MonkeyPatch.context() as patch:
@@ -292,7 +292,7 @@ def test_topics_are_not_made_by_themselves_where_that_is_off(data: Path) -> None
 
 
 def test_a_client_takes_the_printed_address_over_ipv6(data: Path, lacuna: Command) -> None:
-    """librdkafka takes a bare ::1:PORT for a host name."""
+    """librdkafka mistakes a bare ::1:PORT for a host name."""
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
         pytest.skip("this machine has no IPv6")
     with ForkedCluster(data, ["--listen", "[::1]:0"]) as up:
@@ -303,7 +303,7 @@ def test_a_client_takes_the_printed_address_over_ipv6(data: Path, lacuna: Comman
 
 
 def test_a_folder_of_any_name(tmp_path: Path, lacuna: Command) -> None:
-    """gRPC interprets the path of a socket as part of a URL."""
+    """gRPC interprets a socket's path as part of a URL."""
     data = tmp_path / "with space" / "100%25" / "a?b#c&d" / "\u00fc\u2603"
     with ForkedCluster(data) as up:
         assert lacuna("topics", "create", "t", "--bootstrap", up.bootstrap).code == 0

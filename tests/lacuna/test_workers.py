@@ -28,7 +28,7 @@ OPTIONS = ["--workers", "2"]
 
 
 def children(pid: int) -> dict[int, list[str]]:
-    """Return process id → arguments of the children."""
+    """Return the children: process id → arguments."""
     found: dict[int, list[str]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -60,7 +60,7 @@ def test_two_workers_are_one_cluster(tmp_path: Path, lacuna: Command) -> None:
     """One worker serves another's records, and Metadata lists them as one agent."""
     with ProcessCluster(tmp_path / "d", OPTIONS) as up:
         assert len(children(up.pid)) == 3
-        for number in range(8):  # new connections each: the kernel spreads them
+        for number in range(8):  # each with new connections: the kernel distributes them
             producer = clients.transactional(up.bootstrap, f"t{number}")
             clients.transact(producer, "t", [f"v{number}"])
         for _ in range(4):

@@ -1,4 +1,4 @@
-"""Tests that agents of a zone read each chunk of an object from S3 at most twice, for any number of leading agents."""
+"""Tests that agents in a zone read each chunk of an object from S3 at most twice, for any number of leading agents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARTS = AgentParts(
     # An agent that gave up on a busy machine would read the bucket itself.
     fetch=FetchSettings(zone_patience_ms=60_000),
     agent=AgentSettings(zone="a", num_partitions=PARTITIONS),
-    # Nothing but fetches is to read the bucket.
+    # Only fetches may read the bucket.
     housekeeping=HousekeepingSettings(merge_interval_ms=3_600_000, collect_interval_ms=3_600_000),
 )
 ALONE = dataclasses.replace(PARTS, fetch=FetchSettings(zone_reads="off"))
@@ -33,7 +33,7 @@ ALONE = dataclasses.replace(PARTS, fetch=FetchSettings(zone_reads="off"))
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """One agent wrote everything, so its objects contain slices of partitions that other agents lead later."""
+    """One agent wrote everything, so its objects contain slices of partitions that other agents will lead later."""
     running = Cluster(moto=True, agents=AGENTS, parts=PARTS)
     running._agents = 1
     with running:
@@ -54,7 +54,7 @@ def gets_while_read(cluster: Cluster, parts: AgentParts) -> int:
     cluster.start()
     before = cluster.embedded.store.metrics.gets
     for agent in range(AGENTS):
-        # Each consumer knows another agent first; all go to the leaders.
+        # Each consumer first knows a different agent; all then go to the leaders.
         read(cluster.bootstrap.split(",")[agent])
     return cluster.embedded.store.metrics.gets - before
 
@@ -80,7 +80,9 @@ def read(bootstrap: str) -> None:
 
 
 def gets_apart(cluster: Cluster) -> int:
-    """Return the fewest GETs that bring every leader each object with records of its partitions: one for each pair."""
+    """Return the minimum number of GETs for every leader to read each object with records in its partitions: one per
+    pair.
+    """
     metadata = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(TOPIC, 60)
     leaders = {index: each.leader for index, each in metadata.topics[TOPIC].partitions.items()}
 
@@ -103,11 +105,11 @@ def test_the_agents_of_a_zone_read_the_bucket_together(cluster: Cluster) -> None
     apart = gets_apart(cluster)
     together = gets_while_read(cluster, PARTS)
     assert objects >= RECORDS // A_FLUSH
-    # There are so many partitions that three of the agents lead some of them.
+    # There are enough partitions that three of the agents lead some of them.
     assert alone >= apart > 2 * objects
-    # A first range that is small is read alone, the rest of its chunk with the second one.
+    # A small first range is read alone; the rest of its chunk is read with the second one.
     assert together <= 2 * objects
-    # Clients that ask an agent which does not lead read nothing more.
+    # Clients that fetch from an agent that is not the leader cause no further reads.
     before = cluster.embedded.store.metrics.gets
     for bootstrap in cluster.bootstrap.split(","):
         target = Target(bootstrap)

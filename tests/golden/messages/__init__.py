@@ -1,18 +1,18 @@
-"""Messages of every API of Kafka 4.4 and 3.9 as Kafka wrote them, as bytes and as values.
+"""Messages for every API in Kafka 4.4 and 3.9 as Kafka wrote them, as bytes and as values.
 
-`messages.jsonl` has a section for each API of Kafka, including those that Lacuna does not serve. A section begins with
-a line that names the API. Each further line is one message:
+`messages.jsonl` has a section for each Kafka API, including those that Lacuna does not serve. A section begins with a
+line that names the API. Each further line is one message:
 
     [kind, version, version of its header, bytes in hex (without the header), values]
 
-The bytes were written by the classes of Kafka 4.4.0; of versions that Kafka 4 no longer has, by those of 3.9.1. The
-values are Kafka's own JSON of the same message, made by the JSON converters of the same jars. There, bytes are in
-base64, an id is in base64 for URLs, and of records there is only the size; a tagged field with its default is left out.
-Each version has up to three messages: one without a null, one with a null wherever the version allows it, and a
-mixture. Numbers are random, and often the least or the greatest of their type.
+The bytes were written by the classes of Kafka 4.4.0, or of 3.9.1 for versions that Kafka 4 no longer has. The values
+are Kafka's own JSON for the same message, from the JSON converters in the same jars. In it, bytes are in base64, ids
+are in URL-safe base64, and only the size of records is given; a tagged field with its default is omitted. Each version
+has up to three messages: one without a null, one with a null wherever the version allows it, and a mixture. Numbers are
+random, and often the minimum or maximum of their type.
 
 `capture_messages.py` writes the file. `tests/wire/test_messages.py` compares the messages with `lacuna.wire`, and
-`tests/rules/test_any_input.py` sends those that Lacuna does not serve.
+`tests/rules/test_any_input.py` sends the ones that Lacuna does not serve.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Sample(NamedTuple):
 
 
 def _lines() -> dict[int, tuple[str, list[str]]]:
-    """Return the name of each API and the lines of its messages. A renamed API has its newest name."""
+    """Return the name of each API and its messages' lines. A renamed API has its newest name."""
     found: dict[int, tuple[str, list[str]]] = {}
     lines: list[str] = []
     for line in FILE.read_text("utf-8").splitlines():
@@ -49,7 +49,7 @@ def _lines() -> dict[int, tuple[str, list[str]]]:
 
 
 _LINES = _lines()
-#: Kafka's name of each API by its key, in snake case.
+#: Kafka's name for each API by its key, in snake case.
 API_NAMES = {key: name for key, (name, _) in _LINES.items()}
 
 
@@ -63,10 +63,8 @@ def _samples(api_key: int, kind: str) -> list[Sample]:
 
 
 def requests(api_key: int) -> list[Sample]:
-    """Return all requests of an API."""
     return _samples(api_key, "request")
 
 
 def responses(api_key: int) -> list[Sample]:
-    """Return all responses of an API."""
     return _samples(api_key, "response")

@@ -38,7 +38,7 @@ NO_MERGES = AgentParts(housekeeping=HousekeepingSettings(merge=MergeSettings(min
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lifts the limits that a busy machine could reach. A test of a limit sets that limit itself."""
+    """Lifts the limits that a busy machine could reach. A test for a limit sets that limit itself."""
     for name in ("HEAD", "WAIT", "ANSWER", "FORM", "ASK", "SCAN"):
         monkeypatch.setattr(limits, f"{name}_SECONDS", 600.0)
 
@@ -58,7 +58,7 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of the console."""
+    """A response from the console."""
 
     code: int
     headers: Mapping[str, str]
@@ -73,11 +73,11 @@ class Browser:
     control: ControlClient
 
     def get(self, path: str, **headers: str) -> Answer:
-        """Send a GET. Header names have _ for -."""
+        """Send a GET. In header names, _ stands for -."""
         return self._send("GET", path, None, headers)
 
     def post(self, path: str, body: str, **headers: str) -> Answer:
-        """Send a form from one of the console's own pages, unless `headers` says otherwise."""
+        """Send a form from one of the console's own pages, unless `headers` specifies otherwise."""
         own = {
             "origin": f"http://{self.address}",
             "content_type": "application/x-www-form-urlencoded",
@@ -107,7 +107,7 @@ def served(
     seconds: Callable[[], float] = time.monotonic,
     decoding: Decoding | None = None,
 ) -> Iterator[Browser]:
-    """Serve the console of a cluster in the cluster's own event loop."""
+    """Serve a cluster's console in the cluster's own event loop."""
     stack = AsyncExitStack()
     observed = Observed(STARTING)
 
@@ -134,7 +134,7 @@ def served(
 
 
 def read(cluster: Cluster, group: str, topic: str, count: int) -> None:
-    """Make a group read `count` records of a topic, commit, and leave."""
+    """Make a group read `count` records from a topic, commit, and leave."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -153,7 +153,9 @@ def read(cluster: Cluster, group: str, topic: str, count: int) -> None:
 
 
 def transactional(cluster: Cluster, transactional_id: str, **settings: Any) -> Producer:
-    """Return a transactional producer that is ready to begin. Its transactions outlast every run."""
+    """Return a transactional producer that is ready to begin a transaction. Its transactions never time out during a
+    run.
+    """
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -172,7 +174,7 @@ def transactional(cluster: Cluster, transactional_id: str, **settings: Any) -> P
 def filled() -> Iterator[Cluster]:
     """A cluster with committed, aborted, open and waiting records, hostile names, and groups.
 
-    Topic orders [0]: 0-9 committed, 10-14 aborted, 15-19 plain, 20-22 of an open transaction, 23-26 waiting.
+    Topic orders [0]: 0-9 committed, 10-14 aborted, 15-19 plain, 20-22 in an open transaction, 23-26 waiting.
     """
     with Cluster(parts=NO_MERGES) as cluster:
         with_lasting_leases(cluster)
@@ -207,6 +209,6 @@ def filled() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def browser(filled: Cluster) -> Iterator[Browser]:
-    """A browser at the read-only console of `filled`."""
+    """A browser for the read-only console of `filled`."""
     with served(filled) as found:
         yield found

@@ -83,7 +83,7 @@ def test_messages_are_followed(
         ) as process:
             assert process.stderr is not None
             assert process.stderr.readline() == "following\n"
-            # The stream begins at the end that it finds, which may be behind the first of them.
+            # The stream begins at the current end, which may be after the first of them.
             while process.poll() is None:
                 producer.produce("news", value=HOSTILE)
                 producer.flush()

@@ -1,4 +1,4 @@
-"""Tests `lacuna up` with its console, and `lacuna console` alone."""
+"""Tests `lacuna up` with its console, and `lacuna console` by itself."""
 
 import http.client
 import re
@@ -112,7 +112,7 @@ def test_the_console_of_a_cluster_elsewhere(lacuna_process: ProcessCluster) -> N
         shown(address, r"Connections [1-9]\d* of clients Requests [1-9]")
         shown(address, r"[1-9]\d* PUT")
         del produced
-        # An event stream that is open does not keep it from ending.
+        # An open event stream does not keep it from ending.
         stream = http.client.HTTPConnection(address.removeprefix("http://"), timeout=SECONDS)
         stream.request("GET", "/live")
         assert stream.getresponse().readline() == b"event: tick\n"
@@ -124,7 +124,7 @@ def test_the_console_of_workers_shows_each_of_them(tmp_path: Path) -> None:
     arguments += ["--console", "127.0.0.1:0"]
     with running(*arguments, ready="console ", lines=4) as (said, address):
         bootstrap = said.partition(": ")[2].partition("\n")[0]
-        # Each has a connection of its own to the port that the workers share, and the kernel spreads them.
+        # Each has its own connection to the port that the workers share, and the kernel distributes them.
         producers = [produce(bootstrap, f"client-{number}") for number in range(16)]
         shown(address, "1 serving, in 2 processes")
         shown(address, r"serving \d+ [1-9]\d* \d+ .* serving \d+ [1-9]\d* \d+ ")

@@ -1,4 +1,4 @@
-"""Tests how records are decoded by a schema registry, with a registry that answers as Confluent's does."""
+"""Tests how records are decoded with a schema registry, using one that answers as Confluent's does."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ MONEY = 'syntax = "proto3"; package shop; message Money { int64 cents = 1; }'
 
 
 def described(name: str, *, text: bool = False) -> str:
-    """Return a schema of Protobuf as a registry answers: serialized, or as text."""
+    """Return a Protobuf schema as a registry returns it: serialized or as text."""
     if text:
         return {"money.proto": MONEY, "order.proto": SOURCE}[name]
     money = descriptor_pb2.FileDescriptorProto(name="", package="shop", syntax="proto3")
@@ -81,7 +81,7 @@ def described(name: str, *, text: bool = False) -> str:
 
 
 class Registry:
-    """A schema registry that counts what it is asked for."""
+    """A schema registry that counts the requests that it receives."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -115,7 +115,6 @@ class Registry:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop answering."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -218,7 +217,7 @@ def test_records_are_decoded_by_their_schemas(
         asked = len(registry.asked)
         assert "Avro, schema 1" in plain(browser.get("/topics/orders/messages").text)
         assert "schema 1" not in plain(browser.get("/topics/orders/messages?as=hex").text)
-        # Schemas do not change, and failures are kept for a while.
+        # Schemas do not change, and failures are cached for a while.
         assert len(registry.asked) == asked
     assert registry.authorizations == {"Basic dXNlcjpzZWNyZXQ="}
 

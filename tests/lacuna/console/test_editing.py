@@ -60,7 +60,7 @@ def browser(cluster: Cluster) -> Iterator[Browser]:
 
 
 class Editor:
-    """A visitor that changes something: it sends the form, reads the preview, and confirms it."""
+    """A visitor that changes something: it submits the form, reads the preview, and confirms the change."""
 
     def __init__(self, browser: Browser, path: str) -> None:
         self._browser = browser
@@ -69,24 +69,24 @@ class Editor:
         self._cookie = self.page.headers["set-cookie"].partition(";")[0]
 
     def hidden(self) -> dict[str, str]:
-        """Return the fields that the page sends by itself."""
+        """Return the hidden fields of the page's form."""
         found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', self.page.text)
         return {name: html.unescape(value) for name, value in found}
 
     def send(self, fields: Mapping[str, str] | None = None) -> Answer:
-        """Send the form of the page, and show the answer."""
+        """Submit the page's form, and open the response."""
         body = urlencode(self.hidden() | dict(fields or {}))
         self.page = self._browser.post(self._path, body, cookie=self._cookie)
         return self.page
 
     def follow(self) -> str:
-        """Return the text of the page to which the answer leads."""
+        """Return the text of the page to which the response leads."""
         assert self.page.code == HTTPStatus.SEE_OTHER, plain(self.page.text)
         return plain(self._browser.get(self.page.headers["location"], cookie=self._cookie).text)
 
 
 def change(browser: Browser, path: str, **fields: str) -> tuple[str, str]:
-    """Make a change. Return the text of its preview, and of the page that follows."""
+    """Make a change. Return the text of its preview and of the page that follows."""
     editor = Editor(browser, path)
     preview = editor.send(fields)
     assert preview.code == HTTPStatus.OK, plain(preview.text)
@@ -96,7 +96,7 @@ def change(browser: Browser, path: str, **fields: str) -> tuple[str, str]:
 
 
 def refusal(browser: Browser, path: str, **fields: str) -> str:
-    """Return why a form is refused. It must keep its fields."""
+    """Return why a form is refused. The form must keep its fields."""
     answer = Editor(browser, path).send(fields)
     assert answer.code == HTTPStatus.BAD_REQUEST
     for value in fields.values():
@@ -141,7 +141,7 @@ def test_a_topic_from_its_beginning_to_its_end(browser: Browser, cluster: Cluste
     consumer.close()
     assert found is not None
     assert (found.key(), found.value(), found.headers()) == (b"k", b"one\ntwo", [("trace", b"7")])
-    # The partition is the one that other clients choose.
+    # The partition is the one that other clients would choose.
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "partitioner": "murmur2_random"})
     arrived: list[int | None] = []
     producer.produce(
@@ -183,7 +183,7 @@ def test_records_are_trimmed(browser: Browser) -> None:
 
 
 def committed(cluster: Cluster, group: str) -> list[int]:
-    """Return the committed offsets of a group in `orders`."""
+    """Return a group's committed offsets in `orders`."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     found = consumer.committed([Position("orders", each) for each in range(2)], SECONDS)
     consumer.close()
@@ -218,7 +218,7 @@ def test_a_group_is_reset_and_deleted(browser: Browser, cluster: Cluster) -> Non
 
 
 async def hold_records(cluster: Cluster, look: Callable[[Stage], None]) -> Stage:
-    """Let a member of a share group hold records while `look` looks at its page, and then leave."""
+    """Let a share group member hold records while `look` looks at the group's page, and then leave."""
     client = await RawClient.connect(int(cluster.bootstrap.rpartition(":")[2]))
     stage = Stage(client, 50)
     await stage.begin()
@@ -297,7 +297,7 @@ def test_a_confirmation_is_for_what_was_previewed(browser: Browser) -> None:
         changed.send(wanted)
         assert changed.send(other).code == HTTPStatus.FORBIDDEN
     stranger = Editor(browser, path)
-    stranger.page = editor.page  # with the token of another browser
+    stranger.page = editor.page  # with another browser's token
     assert stranger.send().code == HTTPStatus.FORBIDDEN
     assert browser.post(path, urlencode(editor.hidden()), origin="http://evil.example").code == 403
     assert browser.get("/topics/one").code == HTTPStatus.NOT_FOUND
@@ -323,7 +323,7 @@ def test_an_abort(lacuna_private_cluster: Cluster) -> None:
         assert "No transaction is open" in browser.get("/transactions").text
         assert again.send().code == HTTPStatus.NOT_FOUND
 
-        # The producer of an aborted transaction that goes on is another transaction.
+        # If the producer of an aborted transaction continues, that is another transaction.
         stale = transactional(cluster, "holder")
         stale.begin_transaction()
         clients.send(stale, "orders", ["2"])
@@ -339,7 +339,7 @@ def test_an_abort(lacuna_private_cluster: Cluster) -> None:
 
 
 def test_the_tasks_of_an_operator_name_what_the_console_has() -> None:
-    """Each page and each button of docs/tasks.md has the name that the console shows."""
+    """Each page and button in docs/tasks.md has the name that the console shows."""
     text = (ROOT / "docs" / "tasks.md").read_text()
     pages = {each.title for each in app._PAGES}
     links = {each.title for each in app._EDITS} | {"Messages", "Explain offset", "Abort…"}

@@ -1,4 +1,4 @@
-"""Tests the pages of messages: their order, their positions, their bounds, searches, and streams."""
+"""Tests the message pages: their order, positions, limits, searches and streams."""
 
 import asyncio
 import html
@@ -122,7 +122,7 @@ class Stream:
         assert self._response.getheader("content-type", "").startswith("text/event-stream")
 
     def events(self) -> Iterator[tuple[str, Any]]:
-        """Yield the names and the data of the events."""
+        """Yield the name and data of each event."""
         name = ""
         for line in iter(self._response.readline, b""):
             key, _, value = line.decode().strip().partition(": ")
@@ -132,7 +132,7 @@ class Stream:
                 yield name, json.loads(value)
 
     def close(self) -> None:
-        """Leave, as a visitor does that closes a page."""
+        """Leave, as a visitor who closes the page does."""
         self._response.close()
         self._connection.close()
 
@@ -163,9 +163,10 @@ EACH = 60
 
 @pytest.fixture(scope="module")
 def scattered() -> Iterator[Cluster]:
-    """A cluster with the topic `many` of four partitions: 60 records each, at alternating times, and an empty one.
+    """A cluster with the topic `many`, which has four partitions: three with 60 records each, at alternating times, and
+    an empty one.
 
-    In partition 1, 40 aborted records are before the last ten.
+    In partition 1, 40 aborted records precede the last ten.
     """
     with Cluster(parts=NO_MERGES) as cluster:
         cluster.create_topic("many", 4)
@@ -203,7 +204,7 @@ MANY = "/topics/many/messages"
 
 
 def rows(text: str) -> list[tuple[int, int]]:
-    """Return the partitions and offsets of the messages in a page or in a part of one."""
+    """Return the partitions and offsets of the messages on a page or in a part of one."""
     found = re.findall(r"<tr>(.*?)</tr>", text, re.DOTALL)
     return [
         (
@@ -216,12 +217,12 @@ def rows(text: str) -> list[tuple[int, int]]:
 
 
 def times(text: str) -> list[str]:
-    """Return the times of the messages in a page."""
+    """Return the times of the messages on a page."""
     return re.findall(r'<td class="time"[^>]*>([^<]+)<', text)
 
 
 def address(text: str, name: str) -> str:
-    """Return where a link of a page leads."""
+    """Return the address to which a link on a page leads."""
     (found,) = re.findall(rf'href="([^"]+)"[^>]*>{name}</a>', text)
     return html.unescape(found)
 
@@ -298,7 +299,7 @@ def test_more_partitions_than_a_page_reads(
 
 
 def test_a_page_reads_a_bounded_part(at_many: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page continues where the one before it has stopped, and its script continues by itself."""
+    """A page continues where the previous one stopped, and its script continues automatically."""
     monkeypatch.setattr(limits, "FETCH_BYTES", 1)
     monkeypatch.setattr(reading, "_LEAST_BYTES", 1)
     monkeypatch.setattr(Reader.__init__, "__kwdefaults__", {"most_bytes": 1})

@@ -58,12 +58,12 @@ PAGES = [
 ]
 
 
-#: What a page says of a time that depends on when it is asked: 850 ms, or 3 min 20 s.
+#: A duration that depends on when the page is requested: 850 ms, or 3 min 20 s.
 DURATION = r"[\d.]+ \w+(?: \d+ \w+)?"
 
 
 def plain(text: str) -> str:
-    """Return the text of a page without its tags."""
+    """Return a page's text without its tags."""
     found = re.sub(r"<(script|style|title).*?</\1>", "", text, flags=re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", found)).split())
 
@@ -126,7 +126,7 @@ def test_the_strip_is_zoomed_to_one_record(browser: Browser) -> None:
     assert "Offset 11. aborted: 10 to 11" in text
     assert "1 offset 13" in shown
     shown = plain(browser.get("/topics/orders/0?from=999999999999&to=3").text)
-    assert "1 offset 27" in shown  # what is behind the end is the last record
+    assert "1 offset 27" in shown  # a position after the end gives the last record
 
 
 def test_nothing_was_written(browser: Browser) -> None:
@@ -174,7 +174,7 @@ def test_metrics_and_health_are_there_too(browser: Browser) -> None:
 
 @pytest.fixture
 def unmerged() -> Iterator[Cluster]:
-    """A cluster that merges nothing by itself."""
+    """A cluster that merges nothing automatically."""
     with Cluster(parts=NO_MERGES) as cluster:
         yield cluster
 
@@ -270,7 +270,7 @@ def test_names_and_ids_are_found(browser: Browser, filled: Cluster) -> None:
 
 
 async def test_the_lines_of_the_last_hour() -> None:
-    """Rates are those of agents that were there before, too; after a gap, a line begins anew."""
+    """Rates include only agents that were also there at the previous sample; after a gap, a new line begins."""
     sources = Mock(Sources)
     history = History(sources, Mock(Sampler))
     assert history.lines() == []

@@ -1,4 +1,4 @@
-"""Tests the console of a cluster with ACLs: each user sees exactly what the agents show that user."""
+"""Tests a console for a cluster with ACLs: each user sees exactly what the agents show that user."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ _PAGES: Final = (
     "/groups/group?id=billing",
     "/transactions",
 )
-#: What nobody may learn who is not allowed to: a topic, its group, and the producer that writes to it.
+#: What only authorized users may learn: a topic, its group, and the producer that writes to it.
 _SECRETS: Final = ("salaries", "payroll", "paymaster")
 
 
 def as_user(cluster: Cluster, user: str, **more: Any) -> dict[str, str | int | float | bool]:
-    """Return the settings of a client that is a user of the cluster."""
+    """Return the client settings with which a user connects to the cluster."""
     return {
         "bootstrap.servers": cluster.bootstrap,
         "security.protocol": "SASL_PLAINTEXT",
@@ -84,7 +84,7 @@ def as_user(cluster: Cluster, user: str, **more: Any) -> dict[str, str | int | f
 
 
 def allow(admin: AdminClient, user: str, kind: ResourceType, name: str, to: AclOperation) -> None:
-    """Allow a user an operation."""
+    """Allow a user to perform an operation."""
     binding = AclBinding(
         kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", to, AclPermissionType.ALLOW
     )
@@ -93,14 +93,14 @@ def allow(admin: AdminClient, user: str, kind: ResourceType, name: str, to: AclO
 
 
 def member(cluster: Cluster, group: str, topic: str) -> Consumer:
-    """A group's only member, which stays a member without polling."""
+    """A group's only member, which remains a member without polling."""
     lasting = {"session.timeout.ms": 1_800_000, "max.poll.interval.ms": DAY_MS}
     return clients.member(cluster.bootstrap, group, topic, **as_user(cluster, "admin"), **lasting)
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two topics with a group and an open transaction each. alice may see only those of orders."""
+    """Two topics, each with a group and an open transaction. alice may see only those for orders."""
     folder = tmp_path_factory.mktemp("rights")
     names = ("admin", "alice", "newcomer", "nobody", "operator", "watcher")
     security = SecuritySettings(
@@ -140,7 +140,7 @@ def browser(cluster: Cluster, seconds: Seconds) -> Iterator[Browser]:
 
 
 def get(browser: Browser, user: str, path: str) -> Answer:
-    """Return the answer that a user gets."""
+    """Return the response that a user gets."""
     return browser.get(path, cookie=cookie_of(log_in(browser, "secret", user=user)))
 
 
@@ -272,7 +272,7 @@ def test_a_change_of_acls_is_seen(cluster: Cluster, browser: Browser, seconds: S
     admin = AdminClient(as_user(cluster, "admin"))
     allow(admin, "newcomer", ResourceType.TOPIC, "orders", AclOperation.DESCRIBE)
     while "orders" not in browser.get("/topics", cookie=cookie).text:
-        seconds.pass_by(4)  # what is known of a user is three seconds old at most
+        seconds.pass_by(4)  # what is known about a user is at most three seconds old
 
 
 def basic(user: str, password: str) -> str:
@@ -369,7 +369,7 @@ def test_what_is_known_of_users_holds_no_passwords() -> None:
 
 
 def test_without_a_login_acls_of_everybody_hold() -> None:
-    """At a listener without SASL, users of the console are ANONYMOUS, as a client would be."""
+    """On a listener without SASL, console users are ANONYMOUS, as clients would be."""
     security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:admin")
     with Cluster(parts=AgentParts(security=security)) as running:
         running.create_topic("salaries")

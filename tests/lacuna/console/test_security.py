@@ -1,4 +1,4 @@
-"""Tests whom the console lets in: users, browsers, forms, connections; and the bounds of one request."""
+"""Tests which users, browsers, forms and connections the console accepts, and the limits on a request."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def connections(browser: Browser, count: int, said: bytes) -> Iterator[list[sock
     found = []
     for _ in range(count):
         found.append(socket.create_connection(address, SECONDS))
-        found[-1].sendall(said)  # before the next one takes the place of the first
+        found[-1].sendall(said)  # before the next one replaces the first
     yield found
     for each in found:
         each.close()
@@ -242,7 +242,7 @@ def test_every_answer_has_the_headers(browser: Browser, path: str) -> None:
         ("[::1]:8088", 200),
         ("evil.example", 421),
         ("localhost.evil.example:8088", 421),
-        ("evil.example@localhost", 200),  # the name behind the @ counts, and no browser sends this
+        ("evil.example@localhost", 200),  # the name after the @ counts, and no browser sends this
         ("127.0.0.1.evil.example", 421),
         ("[::1", 421),
     ],

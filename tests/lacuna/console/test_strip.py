@@ -1,4 +1,4 @@
-"""Tests the strip: its kinds and sums, and its time with a hundred thousand extents."""
+"""Tests the strip: its kinds and sums, and how long it takes with a hundred thousand extents."""
 
 import sys
 import time
@@ -28,7 +28,7 @@ def view_of(
 ) -> PartitionView:
     """Return a view, or fill one, with extents (first, end, transaction, flags).
 
-    The producer of a transaction has its number.
+    A transaction's producer has the same number.
     """
     view = view or PartitionView(bytes(16), 0, NoFeed())
     table, ranges = ExtentTable(), DeadRanges()
@@ -50,7 +50,7 @@ def view_of(
 def strip_of(
     view: PartitionView, first: int, end: int, starts: Mapping[int, int] | None = None
 ) -> Strip:
-    """Return the strip of a view."""
+    """Return a view's strip."""
     return draw(Window.of(view, first, end, starts or {}))
 
 
@@ -88,7 +88,7 @@ def test_every_kind() -> None:
 
 
 def test_it_adds_up_only_as_much_as_it_must() -> None:
-    # Each transaction has four extents, and transactions alternate in their fate.
+    # Each transaction has four extents, and transactions alternate in their outcome.
     extents = [(at * 2, at * 2 + 2, at // 4 + 1, 0) for at in range(RANGES)]
     dead = [(at * 8, at * 8 + 8) for at in range(0, RANGES, 2)]
     assert strip_of(view_of(extents, dead), 0, RANGES * 2).level == "one extent"
@@ -166,7 +166,7 @@ def test_every_offset_is_in_one_place(
 
 @pytest.mark.slow
 def test_a_hundred_thousand_extents_and_a_thousand_topics(lacuna_private_cluster: Cluster) -> None:
-    """It prints how long pages take and asserts no times, which depend on the machine."""
+    """Prints how long pages take, but asserts no times, which depend on the machine."""
     cluster = lacuna_private_cluster
     cluster.create_topic("large")
     for number in range(1000):

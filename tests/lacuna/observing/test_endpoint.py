@@ -17,7 +17,7 @@ from tests.simulation.loop import on_virtual_time
 
 @pytest.fixture
 async def told() -> AsyncIterator[tuple[Endpoint, list[str]]]:
-    """Yields an endpoint, and the reason why its process is not ready."""
+    """Yield an endpoint, and the reasons why its process is not ready."""
     reasons: list[str] = []
     observed = Observed("starting")
     assert observed.why_not() == "starting"
@@ -59,7 +59,7 @@ async def test_alive_and_ready(told: tuple[Endpoint, list[str]]) -> None:
 
 
 async def test_metrics_are_text_that_prometheus_reads(told: tuple[Endpoint, list[str]]) -> None:
-    """The format is Prometheus' own, or OpenMetrics for clients that accept it."""
+    """The format is Prometheus's own, or OpenMetrics for clients that accept it."""
     server, _ = told
     for accept, content_type, end in (
         ("*/*", b"text/plain; version=", ""),
@@ -75,7 +75,7 @@ async def test_metrics_are_text_that_prometheus_reads(told: tuple[Endpoint, list
 
 
 async def test_buckets_add_up() -> None:
-    """Each bucket of a histogram includes the lower ones, and the last one includes all."""
+    """Each bucket of a histogram includes the lower ones, and the last one includes everything."""
     families = Families()
     took: Metric[float] = histograms(
         "took", "Took.", ("api",), (0.5, 1.0), lambda total: [(("a",), (1, 2, 3), total)]
@@ -109,7 +109,7 @@ async def test_those_who_say_nothing_are_few(told: tuple[Endpoint, list[str]]) -
 
 
 async def test_why_an_agent_is_not_ready() -> None:
-    """An agent needs a lease, a session, and clients that are sent to it."""
+    """To be ready, an agent needs a lease, a session, and clients that are directed to it."""
     control = ScriptedControl()
     context = make_context(control)
     assert "no lease" in why_not_ready(context)
@@ -125,9 +125,7 @@ async def test_why_an_agent_is_not_ready() -> None:
 
 @on_virtual_time
 async def test_an_agent_whose_store_fails_is_not_ready_and_says_why() -> None:
-    """Its log gives the same reason. Neither a single failed request nor a single success among failures changes the
-    state.
-    """
+    """Its log gives the same reason. Neither a single failure nor a single success among failures changes the state."""
     control = ScriptedControl()
     context = make_context(control)
     context.lease.lease_id = 7

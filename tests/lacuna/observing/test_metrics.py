@@ -1,4 +1,4 @@
-"""Compares the metrics of a running cluster, as scraped, with the activity of clients."""
+"""Compares the metrics of a running cluster, as scraped, with its clients' activity."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lacuna.testing.ports import lasting_ports
 from tests.forked import ForkedCluster
 from tests.lacuna import clients
 
-#: The value of a sample by its name and labels; 0 if there is none.
+#: The value of a sample by name and labels, or 0 if there is none.
 Sample = Callable[..., float]
 Up = tuple[ForkedCluster, Callable[[], Sample]]
 
@@ -85,7 +85,7 @@ def test_merges_are_counted_by_who_does_and_by_who_decides_them(tmp_path: Path) 
 
 
 def test_lag_counts_what_will_be_read(up: Up) -> None:
-    """Lag excludes aborted records and the ends of transactions, so a group that has read everything has no lag."""
+    """Lag excludes aborted records and transaction markers, so a group that has read everything has no lag."""
     cluster, scrape = up
     producer = clients.transactional(cluster.bootstrap, "shop")
     for number in range(4):
@@ -126,7 +126,7 @@ def test_who_holds_the_last_stable_offset(up: Up) -> None:
 
 
 def test_requests_and_errors_are_counted(up: Up) -> None:
-    """Each answered request has a duration, and each error code in an answer counts."""
+    """Each answered request has a duration, and each error code in an answer is counted."""
     cluster, scrape = up
     producer = clients.plain(cluster.bootstrap)
     clients.send(producer, "t", ["x"])
@@ -139,7 +139,7 @@ def test_requests_and_errors_are_counted(up: Up) -> None:
     assert after("lacuna_flushed_batches_total") - before("lacuna_flushed_batches_total") == 3
     puts, cost = "lacuna_store_requests_total", "lacuna_store_cost_dollars_total"
     assert after(puts, operation="put") - before(puts, operation="put") == 3
-    assert after(cost) == before(cost) == 0  # a folder's cost nothing
+    assert after(cost) == before(cost) == 0  # a folder's requests cost nothing
     assert after("lacuna_journal_records_total") == after("lacuna_journal_durable_position")
     other = clients.transactional(cluster.bootstrap, "fenced")
     clients.transactional(cluster.bootstrap, "fenced")

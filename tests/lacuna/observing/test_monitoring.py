@@ -1,4 +1,4 @@
-"""Tests the rows of metrics, what names metrics elsewhere, and deploy/'s files with a real Prometheus."""
+"""Tests the metrics table, the names of metrics elsewhere, and the files in deploy/ with a real Prometheus."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_each_alert_is_tested() -> None:
 
 @pytest.fixture
 def scraped(tmp_path: Path) -> Iterator[str]:
-    """The URL of a Prometheus that scrapes a cluster in which everything on the dashboard has happened."""
+    """The URL of a Prometheus server that scrapes a cluster in which everything on the dashboard has occurred."""
     health, port = lasting_ports(2)
     config = tmp_path / "prometheus.yml"
     config.write_text(
@@ -147,7 +147,7 @@ ALERTS = ROOT / "deploy" / "prometheus" / "lacuna.rules.yml"
 DRAWING = ROOT / "deploy" / "grafana" / "draw.py"
 METRICS = (*agent.METRICS, *control.METRICS)
 NAME = re.compile(r"\b(?:lacuna|kafka)_[a-z_]+")
-#: An expression names labels in braces and after `by` and `on`; Grafana's own and Prometheus' labels are no metric's.
+#: Expressions name labels in braces and after `by` and `on`. Grafana's and Prometheus's own belong to no metric.
 LABELS = re.compile(r"(?:by|on) \(([^)]*)\)|\{([^{}]*)\}")
 OF_PROMETHEUS = {"instance", "le"}
 
@@ -167,14 +167,14 @@ def test_each_metric_has_one_row() -> None:
 
 
 def expressions() -> dict[str, list[str]]:
-    """Return what deploy/ queries from Prometheus, by file."""
+    """Return the expressions with which deploy/ queries Prometheus, by file."""
     alerts = re.findall(r"expr: (.*)", ALERTS.read_text(encoding="utf-8"))
     return {ALERTS.name: alerts, "lacuna.json": runpy.run_path(str(DRAWING))["queries"]()}
 
 
 @pytest.mark.parametrize("file", [ALERTS.name, "lacuna.json"])
 def test_what_is_asked_for_has_a_row(file: str) -> None:
-    """Metrics and labels must exist, because a panel or an alert with a wrong name would stay empty."""
+    """Metrics and labels must exist, because a panel or an alert with a wrong name would remain empty."""
     rows = {each.shown_name: each for each in METRICS}
     rows |= {f"{name}_bucket": each for name, each in rows.items() if each.type == "histogram"}
     found = expressions()[file]

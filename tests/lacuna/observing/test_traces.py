@@ -1,4 +1,4 @@
-"""Tests spans of requests and flushes, from a process to a collector and with OpenTelemetry's SDK."""
+"""Tests spans for requests and flushes, from a process to a collector and with OpenTelemetry's SDK."""
 
 from __future__ import annotations
 

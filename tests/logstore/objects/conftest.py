@@ -1,4 +1,4 @@
-"""A store of every kind."""
+"""Stores of every kind."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ __all__ = ["moto_endpoint"]
 
 @pytest.fixture
 def open_s3(moto_endpoint: str) -> Iterator[Callable[..., S3Store]]:
-    """Opens stores on a fresh bucket of this test, each under a given prefix."""
+    """Yield a function that opens stores in a fresh bucket, each under a given prefix."""
     bucket = fresh_bucket()
     stores: list[S3Store] = []
 

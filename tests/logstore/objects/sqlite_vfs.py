@@ -1,4 +1,4 @@
-"""Runs SQLite on an `UnsyncedFileSystem` through APSW, to test what a crash leaves of a database.
+"""Runs SQLite on an `UnsyncedFileSystem` through APSW, to test what remains of a database after a crash.
 
 There is no shared memory, so a database in WAL mode needs `PRAGMA locking_mode=EXCLUSIVE` before anything else.
 """
@@ -9,7 +9,9 @@ from tests.logstore.objects.unsynced import UnsyncedFileSystem
 
 
 class UnsyncedVfs(apsw.VFS):
-    """Registers itself as `name`: `apsw.Connection("/j.db", vfs=name)`. Keep the object that long."""
+    """Registers itself as `name`: `apsw.Connection("/j.db", vfs=name)`. Keep a reference to the object while it is in
+    use.
+    """
 
     def __init__(self, name: str, files: UnsyncedFileSystem) -> None:
         self.files = files
@@ -37,7 +39,7 @@ class UnsyncedVfs(apsw.VFS):
 
 
 class UnsyncedFile:
-    """A file of SQLite in the root directory. The first sync of a new file also syncs its name, as in SQLite's unix
+    """An SQLite file in the root directory. The first sync of a new file also syncs its name, as in SQLite's unix
     layer.
     """
 

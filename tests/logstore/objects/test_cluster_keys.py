@@ -1,4 +1,4 @@
-"""Tests the sources of a cluster's keys, and the errors for unusable ones."""
+"""Tests the sources of a cluster's keys, and the errors for unusable keys."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Tests the behaviour that every conditional store shares: memory, and S3 on moto's server."""
+"""Tests the behaviour that all conditional stores share: in memory, and S3 on moto's server."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Tests the behaviour that every object store shares: memory, directory, and S3 on moto's server."""
+"""Tests the behaviour that all object stores share: memory, directory, and S3 on moto's server."""
 
 import itertools
 import pickle
@@ -86,7 +86,7 @@ def test_of_many_writers_one_wins(store: ObjectStore) -> None:
 
 
 def test_many_reads_go_where_they_belong_and_fail_alone(store: ObjectStore) -> None:
-    """The parts of a read may be apart, and in any order in the buffer."""
+    """The parts of a read need not be adjacent, and may be in any order in the buffer."""
     store.put("a", [b"0123456789"])
     store.put("b", [b"abcdef"])
     reads = [
@@ -243,7 +243,7 @@ def test_prefixes_of_no_key_are_refused(store: ObjectStore) -> None:
 
 
 def test_what_was_done_is_counted(store: ObjectStore) -> None:
-    """The tests of S18 use these counters: the bytes read are the bytes requested from the store."""
+    """The tests for S18 use these counters: the bytes read are the bytes requested from the store."""
     metrics = store.metrics
     store.put("k", [b"0123456789"])
     store.get("k", 2, 3)

@@ -1,4 +1,4 @@
-"""Tests the directory store: crashes, cleanup, bounds and errors."""
+"""Tests the directory store: crashes, cleanup, limits and errors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_an_acknowledged_object_survives_a_crash() -> None:
 
 @pytest.mark.parametrize("number", range(len(SYNCS)))
 def test_each_sync_is_needed(number: int) -> None:
-    """S2: without any one sync, the object is lost or torn, so no sync can go missing unnoticed."""
+    """S2: without any one sync, the object is lost or torn, so no missing sync goes unnoticed."""
     _, found = put_and_crash(number)
     assert found != PAYLOAD
 
@@ -91,7 +91,7 @@ def put_into_unsynced_directories(*skipped_syncs: int) -> tuple[int, bool]:
 
 
 def test_directories_that_another_process_made_are_synced_all_the_same() -> None:
-    """S2: an existing directory may have a name that is not durable yet."""
+    """S2: an existing directory may have a name that is not yet durable."""
     assert put_into_unsynced_directories() == (4, True)
     assert [put_into_unsynced_directories(number)[1] for number in range(4)] == [False] * 4
 
@@ -188,7 +188,7 @@ def test_a_leftover_that_another_store_sweeps_first_is_no_error(tmp_path: Path) 
 
 
 def _open_below(folder: Path) -> list[str]:
-    """Return the files of the folder that are open in this process. Other threads open and close other files."""
+    """Return the folder's files that are open in this process. Other threads open and close other files."""
     found = []
     for descriptor in os.listdir("/proc/self/fd"):
         try:
@@ -199,7 +199,7 @@ def _open_below(folder: Path) -> list[str]:
 
 
 def test_nothing_stays_open_behind_a_read(tmp_path: Path) -> None:
-    """It compares the store's open files before and after reads, some of which fail."""
+    """Compares the store's open files before and after reads, some of which fail."""
     store = DirectoryStore(tmp_path)
     store.put("k", [b"0123456789"])
     before = _open_below(tmp_path)
@@ -384,7 +384,7 @@ def test_a_parent_that_may_not_be_opened_is_not_ours_to_sync(tmp_path: Path) -> 
 
 
 def test_the_lost_and_found_of_a_volume_is_no_objects_place(tmp_path: Path) -> None:
-    """mkfs creates it for root alone. An unreadable directory of ours is an error."""
+    """mkfs creates it for root alone. An unreadable directory of the store itself is an error."""
 
     class OthersFolders(FileSystem):
         closed = "lost+found/"
@@ -461,7 +461,7 @@ def test_what_cannot_be_deleted_costs_no_other() -> None:
 
 @pytest.mark.parametrize("lose", ["delete", "empty", "replace"])
 def test_nothing_is_put_into_a_folder_that_was_lost(tmp_path: Path, lose: str) -> None:
-    """This covers a new folder of the same name, too."""
+    """This also covers a new folder with the same name."""
     root = tmp_path / "objects"
     with closing(DirectoryStore(root)) as store:
         store.put("a/1", [b"1"])
@@ -494,7 +494,7 @@ def test_a_folder_of_an_earlier_development_version_is_refused(tmp_path: Path) -
 
 
 def test_an_object_of_another_process_is_durable_once_its_key_is_taken() -> None:
-    """S2: a process that finds the key taken relies on the object, so it syncs the name that the other has not."""
+    """S2: a process that finds the key taken relies on the object, so it syncs its name, which the other has not."""
 
     class Slow(UnsyncedFileSystem):
         def fsync_directory(self, path: str) -> None:
@@ -577,7 +577,7 @@ def put_in_child(store: DirectoryStore) -> None:
 
 
 def test_a_forked_child_uses_the_store_too(tmp_path: Path) -> None:
-    """As Spark's workers do."""
+    """Spark's workers do this."""
     store = DirectoryStore(tmp_path)
     store.put("c/0", [PAYLOAD])
     store.put("c/1", [PAYLOAD])

@@ -1,4 +1,4 @@
-"""Tests that any range of an encrypted object reads as it was put, and that any other stored bytes are an error."""
+"""Tests that any range of an encrypted object reads back as it was put, and that other stored bytes are an error."""
 
 import hmac
 import itertools
@@ -38,7 +38,7 @@ def contents(size: int, seed: int = 1) -> bytes:
 
 
 def restored(store: EncryptedStore[MemoryStore], key: str, data: bytes) -> None:
-    """Put other bytes under a key, as a user with write access to the bucket could."""
+    """Put other bytes under a key, as anyone with write access to the bucket could."""
     store.inner.delete([key])
     store.inner.put(key, [data])
 
@@ -71,7 +71,7 @@ def outcome(store: EncryptedStore[MemoryStore] | MemoryStore, name: str, *place:
 def test_many_reads_bring_what_they_bring_without_encryption(
     data: st.DataObject, sizes: list[int]
 ) -> None:
-    """Neighbouring reads are joined, and each of them fails separately."""
+    """Adjacent reads are joined, but each of them fails separately."""
     store, plain = opened(), MemoryStore()
     reads, filled = [], 0
     for number, size in enumerate(sizes):
@@ -277,7 +277,7 @@ def test_an_object_that_is_never_encrypted() -> None:
 
 
 def test_the_format_stays_as_it_is() -> None:
-    """Existing objects must stay readable: this reads one using only the key and no code of ours."""
+    """Existing objects must remain readable: this test reads one using only the key and none of our code."""
     payload = contents(CELL_SIZE + 100)
     sealed = bytes(seal("a/name", [payload], "k1", made_up("k1"), bytes(range(24))))
     assert len(sealed) == 2 * 64 + len(payload)

@@ -1,4 +1,4 @@
-"""Tests S3's own failures, on a scripted server and on moto's."""
+"""Tests failures that are specific to S3, on a scripted server and on moto's."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ from lacuna.logstore.objects.store import wall_clock_ms
 
 @dataclass
 class Answer:
-    """The server's answer, once `after` is set. `missing` bytes are promised and never sent."""
+    """A server's response, sent once `after` is set. `missing` bytes are promised but never sent."""
 
     status: int
     body: bytes = b""
@@ -39,7 +39,7 @@ class Answer:
 
 @dataclass
 class Script:
-    """The remaining answers (the last one repeats) and the received requests."""
+    """The remaining responses (the last one repeats) and the received requests."""
 
     answers: list[Answer] = field(default_factory=list)
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Script:
 
 @pytest.mark.slow
 def test_connections_in_use_are_counted(script: Script, scripted: S3Store) -> None:
-    """A connection counts while a body is read, and no longer after a failed request."""
+    """A connection is counted while a body is being read, and not after a failed request."""
     seen: list[int] = []
     real = Script.next
 
@@ -112,7 +112,7 @@ def scripted(script: Script) -> Iterator[S3Store]:
         access_key_id="a",
         secret_access_key="b",
     )
-    # A test starved of CPU makes no second attempt: `soon` alone has them made.
+    # A test starved of CPU makes no second attempt: only `soon` triggers them.
     store._answer_seconds = 3600.0
     yield store
     store.close()
@@ -480,14 +480,14 @@ def test_answers_tell_what_time_it_is_at_the_store(script: Script, scripted: S3S
 
 @pytest.fixture
 def silence() -> Iterator[threading.Event]:
-    """Lasts until a test has ended."""
+    """An event that lasts until the end of a test."""
     ended = threading.Event()
     yield ended
     ended.set()
 
 
 class Silence:
-    """Replaces the time of a first attempt, which ends once the script leaves the request unanswered."""
+    """Replaces the time limit for a first attempt, which ends once the script leaves the request unanswered."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -500,7 +500,7 @@ class Silence:
         timeout: float | None = None,
         return_when: str = ALL_COMPLETED,
     ) -> tuple[set[Future[Any]], set[Future[Any]]]:
-        """Like `concurrent.futures.wait`, but for any `timeout`."""
+        """Like `concurrent.futures.wait`, but with any `timeout`, waits until a request is left unanswered."""
         if timeout is None:
             return wait(calls, return_when=return_when)
         while not self._notices():
@@ -528,7 +528,7 @@ def soon(monkeypatch: pytest.MonkeyPatch, script: Script) -> Silence:
 def test_a_put_on_a_silent_connection_is_made_again_on_a_new_one(
     scripted: S3Store, script: Script, silence: threading.Event
 ) -> None:
-    """It used to block all producers of a worker for the 30 s of a time-out."""
+    """It used to block all of a worker's producers until the 30 s timeout."""
     script.answers = [Answer(200, after=silence), Answer(200)]
     scripted.put("k", [b"abc"])
     assert [method for method, *_ in script.requests] == ["PUT", "PUT"]
@@ -564,7 +564,7 @@ def test_a_read_on_a_silent_connection_is_made_again(
 
 
 def know_latencies(store: S3Store, operation: str, size: int) -> None:
-    """Let the store know when a request is slow, and allow it second attempts, as after many requests."""
+    """Teach the store when a request is slow, and allow it second attempts, as after many requests."""
     store._attempts._allowed = 20.0
     for _ in range(64):
         store._attempts.latencies.add(request_kind(operation, size), 0.001)
@@ -586,7 +586,7 @@ def test_a_slow_read_is_made_again_over_another_connection(
 def test_a_slow_put_that_succeeds_in_the_end_is_not_read_back(
     scripted: S3Store, script: Script
 ) -> None:
-    """S12: its second attempt is rejected because of the first one, which is answered later."""
+    """S12: the second attempt is rejected because of the first one, which is answered later."""
     know_latencies(scripted, "put", 3)
     written = threading.Event()
     second = error(412, "PreconditionFailed")

@@ -1,4 +1,6 @@
-"""Second attempts at slow and at silent requests, by recent durations. A script decides when time is over, no clock."""
+"""Tests second attempts for slow and unanswered requests, based on recent durations. A script, not a clock, decides
+when time is up.
+"""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -32,14 +34,14 @@ class FailedError(Exception):
 
 
 class Then(Enum):
-    """What happens once all attempts under way are held: time is over, or they succeed."""
+    """What happens once all ongoing attempts are held: time runs out, or they succeed."""
 
     TOO_LATE = auto()
     RELEASED = auto()
 
 
 class Held:
-    """The number of held attempts of a call."""
+    """The number of held attempts in a call."""
 
     def __init__(self) -> None:
         self.attempts = 0
@@ -47,7 +49,7 @@ class Held:
 
 
 class Service:
-    """Holds some attempts, and answers others. `then` is what happens next, in each wait with a limit."""
+    """Holds some attempts and answers others. `then` lists what happens next, in each wait with a time limit."""
 
     def __init__(self) -> None:
         self.attempts = SecondAttempts(64, _judge)
@@ -57,7 +59,7 @@ class Service:
         self._calls = [Held()]
 
     def call(self, *answers: Callable[[], str], kind: Any = KIND) -> Ended[str]:
-        """Make a call whose attempts are answered by these."""
+        """Make a call whose attempts get these answers."""
         self._calls.append(Held())
         left = iter(answers)
 
@@ -71,7 +73,7 @@ class Service:
         return self.attempts.call(request)
 
     def held(self) -> str:
-        """The answer of an attempt that takes until RELEASED, or until the test has ended."""
+        """Return the answer of an attempt that lasts until RELEASED, or until the test has ended."""
         held = self._calls[-1]
         with self._lock:
             held.attempts += 1
@@ -96,7 +98,7 @@ class Service:
         return ended
 
     def learn(self, calls: int = 64) -> None:
-        """Make requests that are answered at once, so that it is known when one is slow."""
+        """Make requests that are answered immediately, so that slow ones can be recognized."""
         for _ in range(calls):
             self.call(answered)
 
@@ -152,7 +154,7 @@ def test_a_request_without_a_kind_is_never_slow(service: Service) -> None:
 
 
 def test_a_request_that_was_slow_can_be_silent_too(service: Service) -> None:
-    """Both attempts may have left over connections of the pool that are dead."""
+    """Both attempts may have used dead connections from the pool."""
     service.learn()
     service.then = [Then.TOO_LATE, Then.TOO_LATE]
     ended = service.call(service.held, service.held, answered)
@@ -201,7 +203,7 @@ def test_slow_requests_are_at_most_a_twentieth_and_leave_what_silent_ones_need(
         if number % 10:
             service.call(answered)
             continue
-        # It is slow, and is answered before it is silent.
+        # It is slow, but is answered before it counts as silent.
         service.then = [Then.TOO_LATE, Then.RELEASED]
         slow += len(service.call(service.held, answered).reasons)
     assert 20 <= slow <= (64 + 400) / 20

@@ -1,4 +1,4 @@
-"""Tests that the forgetful file system behaves as a real one, except for the crash."""
+"""Tests that the forgetful file system behaves like a real one, except for the crash."""
 
 import errno
 import itertools

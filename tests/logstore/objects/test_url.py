@@ -1,4 +1,4 @@
-"""Tests which URL opens which store. Each kind is one row, and no other code asks which kind a store is."""
+"""Tests which URL opens which store. Each kind is one row, and no other code depends on the kind of a store."""
 
 import ast
 import re
@@ -53,7 +53,7 @@ def test_a_directory(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_directory_needs_no_boto3(tmp_path: Path) -> None:
-    """boto3 takes a third of a second to import, and a command on a folder does not wait for it."""
+    """boto3 takes a third of a second to import, and a command for a folder does not need it."""
     script = (
         "import sys\n"
         "import lacuna.cli.up, lacuna.cli.agent, lacuna.cli.controlplane\n"
@@ -96,7 +96,7 @@ def test_any_other_url_is_refused_with_the_forms_there_are(url: str) -> None:
     ["file:///data/a#1", "file:///data/why?", "file:///data/a?b", "s3://bucket/a#1", "memory:?x"],
 )
 def test_no_part_of_a_name_is_left_out(url: str) -> None:
-    """Otherwise the data would go to a directory other than the named one."""
+    """Otherwise the data would go to a directory other than the specified one."""
     with pytest.raises(StoreMisconfiguredError, match="use %3F and %23"):
         open_store(url)
 
@@ -190,7 +190,7 @@ def test_a_folder_has_no_options_of_a_bucket() -> None:
 
 
 SOURCES = Path(lacuna.__file__).parent
-#: Whose URLs are no store's: the keys of tokens, secrets, SQLite's files.
+#: Modules whose URLs do not refer to stores: token keys, secrets, SQLite files.
 OTHERS = {
     "agent/security/sasl/jwks.py",
     "base/client_security.py",
@@ -217,7 +217,7 @@ client("s3")
 
 
 def decisions(tree: ast.AST) -> Iterator[int]:
-    """Return the lines at which code depends on the kind of a store: on its scheme, a URL, or its class."""
+    """Return the lines at which code depends on the kind of a store: its scheme, URL or class."""
     schemes = {kind.scheme for kind in KINDS.values()}
     prefixes = tuple(f"{scheme}:" for scheme in schemes)
     documented = {
@@ -249,7 +249,7 @@ def test_what_decides_is_found_and_what_speaks_is_not() -> None:
 @pytest.mark.slow
 def test_no_code_outside_the_rows_asks_which_kind_a_store_is() -> None:
     sources = {str(path.relative_to(SOURCES)): path.read_text() for path in SOURCES.rglob("*.py")}
-    # To parse all files takes a hundred times as long as to search them for what a decision needs.
+    # Parsing all files takes a hundred times as long as searching them for what a decision needs.
     schemes = "|".join(kind.scheme for kind in KINDS.values())
     needed = re.compile(rf"""["'}}](?:{schemes})\b|\b(?:Directory|Memory|S3)Store\b""")
     rows = {name for name, source in sources.items() if "Final = StoreKind(" in source}

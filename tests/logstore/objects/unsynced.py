@@ -1,4 +1,4 @@
-"""A file system in memory that forgets unsynced data when the power fails.
+"""An in-memory file system that forgets unsynced data when the power fails.
 
 The page cache outlives a killed process, so kill -9 does not reveal a missing sync. This file system does:
 
@@ -11,11 +11,11 @@ The page cache outlives a killed process, so kill -9 does not reveal a missing s
 `skip_sync(n)` makes the n-th sync do nothing, so that a test can show that it detects the loss.
 
 `crash()` keeps what the strictest file system keeps: the bytes of a file at its last `fsync` (none if there was none),
-and the names of a directory at its last `fsync_directory`. With `keep` each unsynced change survives by chance, as a
-page cache writes back in any order, and each sector of a large file survives separately. With `cut_power_after` the
-crash comes between any two calls.
+and the names of a directory at its last `fsync_directory`. With `keep`, each unsynced change may survive, because a
+page cache writes back in any order, and each sector of a large file survives separately. With `cut_power_after`, the
+crash can occur between any two calls.
 
-It is a `FileSystem` in memory, with the additional calls of a database (`open_or_create`, `write_at`, `truncate`), so
+It is an in-memory `FileSystem`, with the additional calls for a database (`open_or_create`, `write_at`, `truncate`), so
 that SQLite can run on it through a VFS.
 """
 
@@ -59,7 +59,7 @@ _Node: TypeAlias = _File | _Directory
 
 
 class UnsyncedFileSystem(FileSystem):
-    """See the module. For one thread at a time. `now_ms` stamps the files."""
+    """See the module's docstring. For one thread at a time. `now_ms` sets the files' timestamps."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
         self.syncs: list[str] = []
@@ -91,9 +91,9 @@ class UnsyncedFileSystem(FileSystem):
         self._last_call = None
 
     def after_crash(self, keep: Callable[[], bool] | None = None) -> UnsyncedFileSystem:
-        """Return the state after a crash now as another file system, without affecting this one.
+        """Return the state after a crash at this moment as another file system, without affecting this one.
 
-        For users that cannot be stopped in the middle, such as a database connection.
+        For users that cannot be stopped midway, such as a database connection.
         """
         survivor = UnsyncedFileSystem(self._now_ms)
         survivor._root = _Survivors(keep or (lambda: False)).directory(self._root)
@@ -114,7 +114,6 @@ class UnsyncedFileSystem(FileSystem):
         return fd
 
     def open_or_create(self, path: str) -> int:
-        """Open a file for reading and writing."""
         parent, name = self._parent(path)
         return self.open(path) if name in parent.entries else self.create(path)
 
@@ -144,7 +143,7 @@ class UnsyncedFileSystem(FileSystem):
         file.modified_ms = self._now_ms()
 
     def truncate(self, fd: int, size: int) -> None:
-        """Cut the file at `size` bytes."""
+        """Truncate the file to `size` bytes."""
         self._change()
         del self._file(fd).content[size:]
 
@@ -282,7 +281,7 @@ class _Survivors:
         return _Directory(entries, dict(entries))
 
     def _file(self, lost: _File) -> _File:
-        """Return a file once, however many names it has."""
+        """Return one file, however many names it has."""
         file = self._files.get(id(lost))
         if file is None:
             content = self._content(lost)
@@ -298,11 +297,11 @@ class _Survivors:
             return content
         if len(content) > SECTOR:
             return self._torn(lost.durable, content)
-        half = len(content) // 2  # the rest is as it was: what was synced is never lost
+        half = len(content) // 2  # the rest is unchanged: synced data is never lost
         return content[:half] + lost.durable[half:]
 
     def _torn(self, before: bytes, after: bytes) -> bytes:
-        """Return the file with any subset of its changed sectors."""
+        """Return the file with a subset of its changed sectors written."""
         torn = bytearray(before)
         for start in range(0, len(after), SECTOR):
             sector = after[start : start + SECTOR]

@@ -1,5 +1,5 @@
-"""The kernel in both its forms, once on each of which every test that takes `kernel` runs; and columns as rows, by
-nothing but the rules of Arrow's layout.
+"""The kernel in both forms (every test that takes `kernel` runs once with each), and columns as rows, according only to
+the rules of Arrow's layout.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEGACY_KERNEL = "lacuna.logstore.records.legacy.kernel"
 
 
 def each_form(module: str) -> Any:
-    """Make a fixture that is the module interpreted, and then compiled."""
+    """Create a fixture that returns the module first interpreted and then compiled."""
 
     @pytest.fixture(scope="session", params=FORMS)
     def form(request: pytest.FixtureRequest) -> ModuleType:
@@ -34,7 +34,7 @@ def each_form(module: str) -> Any:
 
 
 def both_forms(module: str) -> Any:
-    """Make a fixture that is the interpreted module and the compiled one."""
+    """Create a fixture that returns both the interpreted and the compiled module."""
 
     @pytest.fixture(scope="session")
     def forms() -> tuple[ModuleType, ModuleType]:
@@ -87,7 +87,7 @@ Row = tuple[int, int, int, bytes | None, bytes | None, object]
 
 
 def rows_of(columns: RecordColumns) -> list[Row]:
-    """Return (offset, timestamp, timestamp type, key, value, headers) of each record."""
+    """Return (offset, timestamp, timestamp type, key, value, headers) for each record."""
     count = columns.count
     headers: Sequence[object] = [()] * count
     if columns.headers is not None:
@@ -106,7 +106,7 @@ def rows_of(columns: RecordColumns) -> list[Row]:
 
 
 def binary_column(rows: Sequence[bytes | None]) -> BinaryColumn:
-    """Return the column of `rows` as another writer of Arrow would lay it out."""
+    """Return the column for `rows` as another Arrow writer would lay it out."""
     offsets, data = array("i", [0]), bytearray()
     validity = bytearray((len(rows) + 7) // 8)
     for index, row in enumerate(rows):

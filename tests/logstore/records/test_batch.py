@@ -53,7 +53,7 @@ producers = st.tuples(
 
 @st.composite
 def batches(draw: st.DrawFn) -> BatchToWrite:
-    """Draws any batch, with holes before, between and behind its records."""
+    """Draws any batch, with holes before, between and after its records."""
     deltas = draw(st.lists(st.integers(0, 2**31 - 1), max_size=8, unique=True).map(sorted))
     records = tuple(
         NewRecord(
@@ -112,7 +112,7 @@ def test_holes_and_nulls_survive(codec: Codec) -> None:
 
 
 def test_the_bound_is_for_what_is_compressed() -> None:
-    """max.message.bytes may be larger, and every other reader accepts an uncompressed batch as is."""
+    """max.message.bytes may be larger, and every other reader accepts an uncompressed batch of any size."""
     batch = read_one(BATCH.encode())
     assert batch.records(1) == batch.records()
     with pytest.raises(DecompressedTooLargeError):
@@ -160,7 +160,7 @@ def test_the_layout_names_the_struct() -> None:
 
 
 def test_byte_at_a_time_says_how_much_is_needed() -> None:
-    """A prefix is truncated, never corrupt, and `needed` is exact once the length is known."""
+    """A prefix is reported as truncated, never corrupt, and `needed` is exact once the length is known."""
     data = BATCH.encode()
     for end in range(1, len(data)):
         with pytest.raises(TruncatedBatchError) as caught:
@@ -251,7 +251,7 @@ def test_deltas_that_cannot_be_written(deltas: tuple[int, ...], last: int | None
 
 @pytest.mark.parametrize(("delta", "last"), [(10, 9), (-1, 9)])
 def test_records_beyond_their_batch_are_invalid(delta: int, last: int) -> None:
-    """The record's offset delta must lie in the batch, even with a right checksum."""
+    """A record's offset delta must be within the batch, even if the checksum is correct."""
     section = bytes((0, 0)) + varint(delta) + varint(-1) + varint(-1) + varint(0)
     section = varint(len(section)) + section
     header = read_one(BATCH.encode()).header._replace(record_count=1)
@@ -270,7 +270,7 @@ def test_records_beyond_their_batch_are_invalid(delta: int, last: int) -> None:
 def test_records_beyond_64_bits_are_invalid(
     base_offset: int, base_timestamp: int, timestamp_delta: int
 ) -> None:
-    """All readers of the kernel agree, so writers of int64 need no check."""
+    """All of the kernel's readers enforce this, so code that writes int64 need not check."""
     section = (
         bytes((0,)) + varint(timestamp_delta) + varint(1) + varint(-1) + varint(-1) + varint(0)
     )
@@ -318,7 +318,7 @@ def test_header_parse_at_a_position() -> None:
 
 @given(batches(), st.integers(1, 9))
 def test_groups_are_the_records_in_lists(batch: BatchToWrite, most: int) -> None:
-    """They include records of more than 63 bytes, with sizes of two or more bytes."""
+    """They include records longer than 63 bytes, whose sizes take two or more bytes."""
     (read,) = read_batches(batch.encode())
     groups = list(read.record_groups(most))
     assert [each for group in groups for each in group] == read.records()

@@ -16,7 +16,7 @@ KERNEL = "lacuna.logstore.records.kernel"
 
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A few lines that replace the kernel, which takes a C compiler a long time."""
+    """A few lines that replace the kernel, which takes a C compiler a long time to compile."""
     source = tmp_path / "kernel.py"
     source.write_text("def twice(number: int) -> int:\n    return 2 * number\n")
     source.with_suffix(".pxd").write_text("cpdef long twice(long number)\n")
@@ -34,7 +34,7 @@ def test_without_a_compiler_it_says_so_and_ends_well(
 def test_a_compiler_without_pythons_headers_is_as_none(
     source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Debian with gcc but without python3-dev is an example."""
+    """One example is Debian with gcc but without python3-dev."""
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(source.parent))
     assert_stays_interpreted(capsys)
 
@@ -60,7 +60,7 @@ def test_it_compiles_beside_the_source(
 ) -> None:
     if not build_kernel.has_compiler():
         pytest.skip("no C compiler: the compiled kernel is not tested")
-    # What Cython adds for memoryviews takes a compiler that optimizes four seconds.
+    # The code that Cython adds for memoryviews takes an optimizing compiler four seconds.
     monkeypatch.setattr(build_kernel, "OPTIONS", ("-O0", "-g0"))
     assert not build_kernel.is_fresh(KERNEL)
     assert build_kernel.main() == 0

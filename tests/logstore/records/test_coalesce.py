@@ -54,7 +54,7 @@ def appended(base_offset: int, now_ms: int) -> bytes:
 
 @st.composite
 def stored_batches(draw: st.DrawFn) -> list[bytes]:
-    """Draws stored batches of any producers, with holes between and in them."""
+    """Draws stored batches from any producers, with holes between and within them."""
     offset = draw(st.integers(0, 2**40))
     batches = []
     for _ in range(draw(st.integers(0, 6))):

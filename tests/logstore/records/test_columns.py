@@ -185,7 +185,7 @@ def test_the_append_time_is_that_of_every_record(columns: ModuleType) -> None:
 
 
 def test_what_is_not_wanted_is_not_decompressed(columns: ModuleType) -> None:
-    """For offsets and header timestamps, a batch that would not even decompress is skipped."""
+    """Reading only offsets and header timestamps skips even a batch that cannot be decompressed."""
     bad = bytearray(plain(10, codec=Codec.LZ4).encode())
     bad[HEADER_SIZE:] = b"\xff" * (len(bad) - HEADER_SIZE)
     batches = [plain(0).encode(), bytes(bad), plain(20).encode()]

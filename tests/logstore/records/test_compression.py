@@ -1,4 +1,4 @@
-"""Tests codecs: framings, bounds, and typed errors for any bytes."""
+"""Tests codecs: framings, limits, and typed errors for any bytes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_bomb_is_refused(codec: Codec) -> None:
 @pytest.mark.parametrize("codec", COMPRESSING)
 def test_every_truncation_is_corrupt(codec: Codec) -> None:
     whole = compress(codec, TEXT)
-    # A xerial header with no block behind it is a whole, empty stream.
+    # A xerial header with no block after it is a complete, empty stream.
     whole_prefixes = {16} if codec is Codec.SNAPPY else set()
     for end in range(len(whole)):
         if end in whole_prefixes:
@@ -70,7 +70,7 @@ def test_every_truncation_is_corrupt(codec: Codec) -> None:
 
 
 def outcome(codec: Codec, data: bytes) -> RecordsError | None:
-    """Return the typed error for `data`, or None if it decompresses within the bound."""
+    """Return the typed error for `data`, or None if it decompresses within the limit."""
     try:
         assert len(decompress(codec, data, 10_000)) <= 10_000
     except RecordsError as error:
@@ -98,7 +98,7 @@ def test_gzip_members_are_concatenated() -> None:
 
 @pytest.mark.slow
 def test_many_small_gzip_members_cost_what_they_weigh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest used to be copied with each member, so 4 MiB of empty ones took twelve seconds."""
+    """The rest used to be copied for each member, so 4 MiB of empty members took twelve seconds."""
     copied = 0
 
     class Member:
@@ -183,7 +183,7 @@ def test_linked_lz4_blocks_are_read() -> None:
     assert decompress(Codec.LZ4, linked) == TEXT * 500
 
 
-# Small frames are read in one call, those that may pass the bound step by step.
+# Small frames are read in one call, and those that may exceed the limit step by step.
 @pytest.mark.parametrize("max_bytes", [len(TEXT), 2**26])
 def test_bytes_behind_an_lz4_frame_are_corrupt(max_bytes: int) -> None:
     with pytest.raises(CorruptRecordsError, match="follow"):
@@ -209,7 +209,7 @@ def test_both_ways_to_read_lz4_agree(at: int, byte: int, cut: int) -> None:
 def test_an_lz4_frame_that_lies_about_its_size(claimed: int) -> None:
     frame = bytearray(lz4.frame.compress(TEXT, store_size=True))
     frame[6:14] = claimed.to_bytes(8, "little")
-    for checksum in range(256):  # one of them is that of the changed header
+    for checksum in range(256):  # one of them is for the changed header
         frame[14] = checksum
         with pytest.raises(CorruptRecordsError):
             decompress(Codec.LZ4, bytes(frame))

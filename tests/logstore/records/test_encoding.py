@@ -119,7 +119,7 @@ def test_rows_older_than_1970_have_no_largest_timestamp(encoding: ModuleType) ->
 
 
 def test_what_was_decoded_is_encoded_again(encoding: ModuleType) -> None:
-    """The columns of ColumnBuilder are encoded back unchanged."""
+    """The columns from ColumnBuilder are encoded back unchanged."""
     found: list[Row] = [(1, b"k", None, ((b"h", b"x"),)), (2, None, b"v", ()), (3, b"", b"w", ())]
     builder = ColumnBuilder(headers=True)
     (first,) = encode(encoding, found)
@@ -279,7 +279,7 @@ def test_forms_agree_on_any_buffers(
     assert found[0] == found[1]
 
 
-# Vectors of Kafka's own tests of its hash, as signed 32-bit ints.
+# Vectors from Kafka's own tests for its hash, as signed 32-bit ints.
 MURMUR2 = {
     b"21": -973932308,
     b"foobar": -790332482,

@@ -1,4 +1,4 @@
-"""Tests that we read other clients' batches and they read ours, in every codec."""
+"""Tests that we read other clients' batches and that they read ours, in every codec."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_theirs_is_read_by_ours(client: Any, codec: Codec) -> None:
 
 
 def test_ours_is_read_by_theirs(client: Any, codec: Codec) -> None:
-    """There are holes: offsets 40, 43 and 46."""
+    """There are holes at offsets 40, 43 and 46."""
     records = tuple(
         NewRecord(
             offset_delta=3 * i,

@@ -28,7 +28,7 @@ from lacuna.logstore.records.packing import with_crc
 
 
 def produced(count: int, *, max_timestamp: int = 7, size: int = 3) -> bytes:
-    """Return a batch as a producer sends it: base offset 0, no leader epoch."""
+    """Return a batch as a producer sends it: with base offset 0 and no leader epoch."""
     records = tuple(
         NewRecord(offset_delta=delta, timestamp=5, value=b"v" * size) for delta in range(count)
     )
@@ -186,7 +186,7 @@ def test_walk_assigns_like_the_log(kernel: ModuleType, counts: list[int], base_o
 
 
 def record(body: str) -> bytes:
-    """Return a record with the size of `body` (hex: attributes, deltas, key, value, headers)."""
+    """Return a record: `body` preceded by its size (hex: attributes, deltas, key, value, headers)."""
     data = bytes.fromhex(body)
     return varint(len(data)) + data
 
@@ -252,7 +252,7 @@ def test_records_byte_at_a_time(kernel: ModuleType) -> None:
 
 
 def timed(*timestamps: int) -> bytes:
-    """Return records with those timestamps, relative to a base of 0."""
+    """Return records with these timestamps, relative to a base of 0."""
     bodies = (
         b"\x00" + varint(time) + varint(i) + b"\x01\x01\x00" for i, time in enumerate(timestamps)
     )

@@ -1,4 +1,4 @@
-"""Tests many pieces in one call, in both forms: the results of the kernel's walks, piece by piece."""
+"""Tests that many pieces in one call, in both forms, give the same results as the kernel's walks piece by piece."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def walk(
     pieces: list[tuple[int, int, int, int]],
     verify: bool = True,
 ) -> WalkedPieces:
-    """`pieces`: (size, base_offset, next_offset, has_true_offsets)."""
+    """`pieces` contains (size, base_offset, next_offset, has_true_offsets)."""
     starts = [0]
     for size, *_ in pieces:
         starts.append(starts[-1] + size)
@@ -98,7 +98,7 @@ BAD: dict[str, Callable[[bytes], bytes]] = {
 def test_a_sound_piece_ends_where_the_bad_one_behind_it_begins(
     pieces: ModuleType, name: str
 ) -> None:
-    """Otherwise the served part would contain rejected bytes, or none at all."""
+    """Otherwise, what is served would contain rejected bytes, or would be empty."""
     sound = [batch(2) + batch(1), batch(3)]
     bad = BAD[name](batch(1) + batch(1))
     parts = [sound[0], bad, bad, sound[1], bad]
@@ -121,7 +121,7 @@ def test_a_sound_piece_ends_where_the_bad_one_behind_it_begins(
 def test_s16_a_piece_ends_where_its_extent_does(
     pieces: ModuleType, next_offset: int, has_true_offsets: int, is_bad: bool
 ) -> None:
-    """This exposes other batches of the same size. Only merged ones may have a hole behind them."""
+    """This exposes different batches of the same size. Only merged ones may have a hole after them."""
     data = bytearray(batch(3, base_offset=100))
     walked = walk(pieces, data, [(len(data), 100, next_offset, has_true_offsets)])
     assert [str(error) for error in walked.errors.values()] == [
@@ -133,7 +133,9 @@ def test_s16_a_piece_ends_where_its_extent_does(
     "size", [1, 7, 8, *range(460, 475), 713, 1000, 3071, 3072, 3073, 7000, 100_000]
 )
 def test_the_checksum_is_crc32c_at_every_size(pieces: ModuleType, size: int) -> None:
-    """The compiled form has its own, which sums blocks in parallel: three, or 16 of at least 512 bytes in total."""
+    """The compiled form has its own implementation, which sums blocks in parallel: three, or 16 of at least 512 bytes
+    in total.
+    """
     value = b"".join(zlib.crc32(b"%d" % i).to_bytes(4, "big") for i in range(size // 4 + 1))[:size]
     data = bytearray(BatchToWrite(records=(NewRecord(offset_delta=0, value=value),)).encode())
     assert int.from_bytes(data[17:21], "big") == crc32c(data[21:])
@@ -231,7 +233,9 @@ def test_files_are_read_alike(reading: ModuleType, tmp_path: object) -> None:
 def test_ranges_that_follow_each_other_are_read_alike_at_once(
     reading: ModuleType, tmp_path: object
 ) -> None:
-    """There are more than one system call takes, to places in any order, and beyond the end of the file."""
+    """There are more ranges than one system call accepts, for places in any order, including beyond the end of the
+    file.
+    """
     content = bytes(range(250)) * 2
     with open(f"{tmp_path}/a", "wb") as file:
         file.write(content)

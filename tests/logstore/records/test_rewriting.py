@@ -36,7 +36,7 @@ OLD_HORIZONS = (900_000, 950_000)
 
 @st.composite
 def cleaned_batches(draw: st.DrawFn) -> list[bytes]:
-    """Draws `stored_batches`, some of which were cleaned before and have a delete horizon."""
+    """Draws `stored_batches`, some of which have already been cleaned and have a delete horizon."""
     batches = []
     for data in draw(stored_batches()):
         horizon = draw(st.sampled_from([None, None, *OLD_HORIZONS]))
@@ -58,7 +58,7 @@ def cleaned_batches(draw: st.DrawFn) -> list[bytes]:
 
 
 def horizons_of(batches: list[bytes], otherwise: int) -> dict[int, int]:
-    """Return the delete horizon of each tombstone by its offset, or `otherwise` without one."""
+    """Return the delete horizon of each tombstone by offset, or `otherwise` where there is none."""
     return {
         record.offset: batch.header.base_timestamp if batch.header.has_delete_horizon else otherwise
         for data in batches
@@ -134,7 +134,7 @@ def test_a_batch_takes_the_codec_of_its_first_record(rewriting: ModuleType) -> N
 
 
 def test_what_is_too_large_to_be_read_again_stays_uncompressed(rewriting: ModuleType) -> None:
-    """Here max.message.bytes exceeds what readers decompress."""
+    """Here, max.message.bytes exceeds what readers decompress."""
     batches = [plain(i, 0, size=size).encode() for i, size in enumerate((3000, 10))]
     rewriter = rewriting.Rewriter(codec=Codec.ZSTD, max_bytes=500, max_decompressed_bytes=1000)
     for data in batches:
@@ -332,7 +332,7 @@ def test_only_records_of_the_given_offsets_supersede(rewriting: ModuleType) -> N
 
 @pytest.mark.slow
 def test_a_full_table_names_the_first_record_that_does_not_fit(rewriting: ModuleType) -> None:
-    """At most its bytes are used, even while it grows, and two thirds of them hold slots."""
+    """The table never uses more than its bytes, even while growing, and uses at least two thirds of them."""
     max_bytes = 1 << 20
     table = rewriting.KeyTable(max_bytes, SECRET)
     full_at, sizes = -1, [table.size_bytes]
@@ -371,7 +371,7 @@ def test_new_tombstones_and_the_last_horizon_are_reported(rewriting: ModuleType)
     ],
 )
 def test_keys_are_hashed_by_siphash(length: int, digest: str) -> None:
-    """The digests are from SipHash's reference implementation. Only the interpreted form shows them."""
+    """The digests are from SipHash's reference implementation. Only the interpreted form exposes them."""
     table = interpreted(REWRITING).KeyTable(1 << 20, SECRET)
     table.note(_of_keys([bytes(range(length))], 0)[0], 0, 1)
     assert (table.low.to_bytes(8, "little") + table.high.to_bytes(8, "little")).hex() == digest
@@ -390,7 +390,7 @@ def test_a_control_batch_has_no_keys(rewriting: ModuleType) -> None:
 def _of_keys(
     keys: Iterable[bytes | int], base_offset: int, value: bytes | None = b"v"
 ) -> list[bytes]:
-    """Return one batch with a record for each key."""
+    """Return a batch with one record for each key."""
     records = tuple(
         NewRecord(
             offset_delta=index,

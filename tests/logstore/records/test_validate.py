@@ -45,19 +45,19 @@ SUMMARIZE = kernel.summarize
 
 
 def sent(**changes: object) -> bytes:
-    """Return BATCH with other fields, as a producer would encode it."""
+    """Return BATCH with changed fields, as a producer would encode it."""
     return dataclasses.replace(BATCH, **changes).encode()  # type: ignore[arg-type]
 
 
 def forged(batch: BatchToWrite = BATCH, **fields: int) -> bytes:
-    """Return a batch with a right checksum whose header no producer would send."""
+    """Return a batch with a correct checksum and a header that no producer would send."""
     data = batch.encode()
     header = BatchHeader.parse(data)._replace(**fields)
     return with_crc(bytearray(header.pack() + data[HEADER_SIZE:]))
 
 
 def with_section(section: bytes, codec: Codec = Codec.NONE, count: int = 1) -> bytes:
-    """Return a batch of `count` records with `section` as is."""
+    """Return a batch of `count` records that contains `section` as is."""
     header = BatchHeader.parse(PLAIN.encode())
     header = header._replace(
         attributes=int(codec),
@@ -69,7 +69,7 @@ def with_section(section: bytes, codec: Codec = Codec.NONE, count: int = 1) -> b
 
 
 def lz4_with_dictionary_id(section: bytes) -> bytes:
-    """Return a frame with an unused dictionary id: flags, block size, the id, the checksum."""
+    """Return a frame with an unused dictionary id: flags, block size, id and checksum."""
     frame = compress(Codec.LZ4, section)
     descriptor = bytes((frame[4] | 0x01, frame[5], 1, 2, 3, 4))
     return b"".join(
@@ -105,7 +105,7 @@ def test_s11_a_plain_batch_has_no_producer() -> None:
 
 
 ONE_RECORD = bytes.fromhex("0e 00 00 00 02 61 01 00")
-# Of more than one block of LZ4.
+# More than one LZ4 block.
 LONG_RECORD = BatchToWrite(records=(NewRecord(offset_delta=0, value=bytes(100_000)),)).encode()[
     HEADER_SIZE:
 ]
@@ -234,7 +234,7 @@ def test_s11_max_message_bytes_counts_the_whole_batch() -> None:
 
 
 def test_s11_a_compressed_record_has_a_largest_size() -> None:
-    """max.decompressed.message.bytes counts a record without its length, and only in compressed batches."""
+    """max.decompressed.message.bytes excludes a record's length field, and applies only to compressed batches."""
     value = bytes(200)
     record = dataclasses.replace(RECORDS[0], key=None, value=value, headers=())
     size = 7 + len(value)  # attributes, two deltas, no key, two bytes of length, no headers
@@ -266,7 +266,7 @@ KEYLESS = "a compacted topic needs a key in every record"
 
 
 def refused_records(data: bytes, rules: ProduceRules) -> tuple[InvalidRecordError, list[int]]:
-    """Return the error, and the records that it names."""
+    """Return the error and the records that it names."""
     with pytest.raises(InvalidRecordError) as caught:
         validate_produced(data, rules, NOW)
     return caught.value, [index for index, _ in caught.value.faults]
@@ -311,7 +311,7 @@ def test_s11_times_alone_are_all_named() -> None:
 
 
 def test_s11_a_record_that_cannot_be_read_is_the_one_that_is_named() -> None:
-    """Later records are unknown, and errors of earlier ones no longer matter."""
+    """Later records are unknown, and errors in earlier ones no longer matter."""
     section = bytes.fromhex("0c 00 00 00 01 01 00") + bytes.fromhex("0c 00 00 02 01 01 02")
     strict = dataclasses.replace(RULES, require_keys=True)
     error, named = refused_records(with_section(section, count=2), strict)
@@ -390,7 +390,7 @@ def test_any_append_time_fits(max_timestamp: int) -> None:
 def test_the_short_way_takes_what_the_long_way_takes(
     changes: dict[int, int], is_checksum_right: bool, codec: Codec, rules: ProduceRules
 ) -> None:
-    """Both give the same result. Compressed or invalid batches take the long way."""
+    """Both return the same result. Compressed or invalid batches take the slow path."""
     data = bytearray(sent(codec=codec))
     for at, byte in changes.items():
         data[at] = byte
@@ -411,6 +411,6 @@ def test_the_short_way_takes_what_the_long_way_takes(
 
 
 def test_every_flipped_byte_is_refused_or_uncovered() -> None:
-    """Only partition_leader_epoch is neither checked nor under the checksum."""
+    """Only partition_leader_epoch is neither checked nor covered by the checksum."""
     accepted = {i for i in range(len(sent())) if refusal(flipped(i), RULES) is None}
     assert accepted == set(range(12, 16))

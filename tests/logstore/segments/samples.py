@@ -65,7 +65,7 @@ def segment(*slices: SliceInput, has_true_offsets: bool = False) -> tuple[Writte
 
 
 def small_segment() -> tuple[WrittenSegment, bytes]:
-    """Return three slices, one of them with transactions of two producers among plain batches."""
+    """Return three slices, one of which has transactions from two producers among plain batches."""
     return segment(
         slice_of([batch(2, timestamp=5000)]),
         slice_of([batch(), batch(3, producer=(7, 0)), batch(2, producer=(8, 0)), batch(4)], 1),

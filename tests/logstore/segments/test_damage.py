@@ -1,4 +1,4 @@
-"""Tests that wrong bytes are detected, named and never served, and that an audit continues behind them."""
+"""Tests that wrong bytes are detected, reported and never served, and that an audit continues after them."""
 
 import pickle
 import random
@@ -88,7 +88,7 @@ def test_an_object_under_another_ones_key_is_refused(key: str) -> None:
 
 
 def with_end(footer: bytes, *, has_true_offsets: bool = False, data: bytes = DATA) -> bytes:
-    """Return an object with other words in its footer and right checksums."""
+    """Return an object with this footer and correct checksums."""
     body = data[: decode_trailer(KEY, len(data), data[-TRAILER_SIZE:]).footer_position]
     return body + b"".join(encode_end(footer, len(body), has_true_offsets=has_true_offsets))
 
@@ -354,7 +354,7 @@ def test_an_object_under_another_key_is_found() -> None:
 
 
 def wrong_segments() -> dict[str, tuple[bytes, str]]:
-    """Segments that no writer creates. All block checksums are right."""
+    """Segments that no writer creates. All block checksums are correct."""
     good = batch(3)
     bad_crc = bytearray(good)
     bad_crc[-1] ^= 1

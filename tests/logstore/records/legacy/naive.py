@@ -1,7 +1,7 @@
-"""A second, simpler reader of message sets (S22), to compare with lacuna.logstore.records.legacy.
+"""A second, simpler reader for message sets (S22), to compare with lacuna.logstore.records.legacy.
 
-It shares no code with the tested one: it uses the standard library's codecs, struct and lists. The standard library
-lacks Snappy and LZ4, which the captured bytes in tests/golden/legacy cover.
+It shares no code with the reader under test: it uses the standard library's codecs, struct and lists. The standard
+library lacks Snappy and LZ4, which the captured bytes in tests/golden/legacy cover.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Rec:
 def message(
     magic: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None
 ) -> bytes:
-    """Return a message from its CRC-32 on."""
+    """Return a message, starting with its CRC-32."""
     body = struct.pack(">bb", magic, attributes)
     if magic == 1:
         body += struct.pack(">q", timestamp)
@@ -35,7 +35,7 @@ def message(
 
 
 def entry(offset: int, data: bytes) -> bytes:
-    """Return a message in its set."""
+    """Return a message as an entry in a set."""
     return struct.pack(">qi", offset, len(data)) + data
 
 
@@ -49,12 +49,12 @@ def plain(magic: int, records: list[Rec], attributes: int = 0) -> bytes:
 def wrapper(
     magic: int, offset: int, inner: bytes, *, attributes: int = 1, timestamp: int = -1
 ) -> bytes:
-    """Return a gzip wrapper of a set."""
+    """Return a gzip wrapper for a set."""
     return entry(offset, message(magic, attributes, timestamp, None, gzip.compress(inner)))
 
 
 def with_right_crcs(message_set: bytes) -> bytes:
-    """Return a set with the CRC-32 of each entry corrected, up to the first whose size cannot be."""
+    """Return a set with the CRC-32 of each entry corrected, up to the first entry with an impossible size."""
     mended = bytearray(message_set)
     at = 0
     while at + 16 <= len(mended):
@@ -67,7 +67,7 @@ def with_right_crcs(message_set: bytes) -> bytes:
 
 
 def read(message_set: bytes) -> list[Rec]:
-    """Return every record, deep, with absolute offsets. Ignores a truncated end and the CRC-32."""
+    """Return every record, including those in wrappers, with absolute offsets. Ignores truncated ends and CRC-32s."""
     found: list[Rec] = []
     while len(message_set) >= 12:
         offset, size = struct.unpack(">qi", message_set[:12])

@@ -72,7 +72,7 @@ def _offsets(message_set: bytes) -> list[int]:
 def test_to_batch(
     parts: list[tuple[Codec, list[tuple[int, bytes | None, bytes | None]]]], magic: int
 ) -> None:
-    """S24, S11: plain messages and wrappers in one set become one batch that Produce v3 accepts."""
+    """S24, S11: plain messages and wrappers in one set become one batch that is valid in Produce v3."""
     message_set = b"".join(
         write_message_set(
             [NewMessage(n, *row) for n, row in enumerate(rows)], magic=magic, codec=codec
@@ -92,7 +92,7 @@ def test_to_batch(
 
 
 def test_to_batch_leaves_a_cut_off_message_out() -> None:
-    """S22: as in Kafka, this is silent, but a set with nothing else is rejected."""
+    """S22: as in Kafka, this happens silently, but a set with nothing else is rejected."""
     whole = naive.plain(1, [Rec(0, 1, b"a", b"v")])
     assert [r.key for r in _to_batch(whole + whole[:-1]).records()] == [b"a"]
     with pytest.raises(EmptyMessageSetError):
@@ -100,7 +100,7 @@ def test_to_batch_leaves_a_cut_off_message_out() -> None:
 
 
 def test_to_batch_checks() -> None:
-    """S23: a rejection has the error of the validation step."""
+    """S23: a rejected set gets the validation step's error."""
     plain = naive.plain(1, [Rec(0, 1, None, b"v")])
     with pytest.raises(DecompressedTooLargeError):
         to_batch(naive.wrapper(1, 0, plain), max_bytes=len(plain) - 1)
@@ -109,7 +109,7 @@ def test_to_batch_checks() -> None:
 
 
 def test_timestamps_too_far_apart_for_one_batch() -> None:
-    """A batch stores 64-bit differences, so a wider range is the producer's fault."""
+    """A batch stores timestamps as 64-bit differences, so a wider range is the producer's fault."""
     low, high = -(2**63), 2**63 - 1
     for times in ((0, high), (0, low), (-1, low), (high, 0)):
         message_set = naive.plain(1, [Rec(n, t, None, None) for n, t in enumerate(times)])
@@ -136,7 +136,7 @@ def test_timestamps_too_far_apart_for_one_batch() -> None:
     st.sampled_from((0, 1)),
 )
 def test_from_batches(parts: list[tuple[Codec, TimestampType, list[int]]], magic: int) -> None:
-    """S24: offsets with their holes, keys and values, and in magic 1 timestamps and their type."""
+    """S24: offsets with their holes, keys and values are kept, as are timestamps and their type in magic 1."""
     batches, expected = [], []
     for number, (codec, kind, deltas) in enumerate(parts):
         records = tuple(NewRecord(offset_delta=d, timestamp=d, key=b"k%d" % d) for d in deltas)
@@ -164,7 +164,7 @@ def test_from_batches(parts: list[tuple[Codec, TimestampType, list[int]]], magic
 
 
 def test_control_batches_are_left_out() -> None:
-    """S24: the filler of S17 and all other control records are omitted, and batches without records give nothing."""
+    """S24: the filler of S17 and all other control records are omitted, and batches without records produce nothing."""
     empty = BatchToWrite(records=(), base_offset=3, last_offset_delta=4).encode()
     buffers = [_batch(0, (0, 1)) + filler(2, 3), empty, _batch(8, (0,))]
     assert _offsets(from_batches(buffers, magic=1, first_offset=0)) == [0, 1, 8]
@@ -173,7 +173,7 @@ def test_control_batches_are_left_out() -> None:
 
 
 def test_records_below_the_first_offset() -> None:
-    """Plain messages are omitted. Wrappers stay whole, and clients skip their first records."""
+    """Plain messages are omitted. Wrappers remain whole, and clients skip their first records."""
     batches = [_batch(0, (0, 1, 2)), _batch(3, (0, 1, 2), Codec.GZIP)]
     assert _offsets(from_batches(batches, magic=1, first_offset=2)) == [2, 3, 4, 5]
     assert _offsets(from_batches(batches[1:], magic=1, first_offset=5)) == [3, 4, 5]
@@ -181,7 +181,7 @@ def test_records_below_the_first_offset() -> None:
 
 
 def test_the_bound() -> None:
-    """The result has whole messages, at least the first. Nothing behind the bound is read."""
+    """The result contains whole messages, at least the first. Nothing after the limit is read."""
     whole = from_batches([_batch(0, (0, 1, 2))], magic=1, first_offset=0)
     third = len(whole) // 3
     for max_bytes in range(3 * third + 2):
@@ -199,7 +199,7 @@ def test_the_bound() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("magic", [0, 1])
 def test_a_batch_of_very_many_records_becomes_several_wrappers(magic: int) -> None:
-    """Wrappers bound the memory. Those before the requested offset are omitted."""
+    """Wrappers limit the memory used. Those before the requested offset are omitted."""
     deltas = tuple(range(0, 6 * MAX_WRAPPER_RECORDS + 9, 3))
     batch = _batch(7, deltas, Codec.ZSTD, size=1)
     whole = from_batches([batch], magic=magic, first_offset=0)
@@ -237,7 +237,7 @@ def test_damaged_batches_are_errors() -> None:
     st.sampled_from(LEGACY_CODECS),
 )
 def test_there_and_back(values: list[bytes | None], magic: int, codec: Codec) -> None:
-    """A produced set returns from the log unchanged, except for its compressor's choices."""
+    """A produced set is read from the log unchanged, except for its compressor's choices."""
     messages = [NewMessage(n, 5, None, value) for n, value in enumerate(values)]
     message_set = write_message_set(messages, magic=magic, codec=codec)
     back = from_batches([_to_batch(message_set).data], magic=magic, first_offset=0)

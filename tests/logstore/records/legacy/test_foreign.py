@@ -1,4 +1,4 @@
-"""Tests that kafka-python and aiokafka read our message sets, and we read theirs (S22)."""
+"""Tests that kafka-python and aiokafka read our message sets, and that we read theirs (S22)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS: list[tuple[int, bytes | None, bytes | None]] = [
     (2000, None, b"x" * 5000),
     (500, b"gone", None),
 ]
-# Both need the package xxhash for the LZ4 of magic 0, which tests/golden/legacy has from Java.
+# Both need the package xxhash for LZ4 in magic 0, which tests/golden/legacy covers with bytes from Java.
 FORMS = [
     (magic, codec)
     for magic in (0, 1)
@@ -32,7 +32,7 @@ FORMS = [
 @pytest.mark.parametrize("kind", TimestampType)
 @pytest.mark.parametrize(("magic", "codec"), FORMS)
 def test_they_read(reader: Any, kind: TimestampType, magic: int, codec: Codec) -> None:
-    """Offsets with a hole, timestamps and payloads match. Both clients check the CRC-32."""
+    """Offsets (with a hole), timestamps and payloads match. Both clients check the CRC-32."""
     kind = kind if magic else TimestampType.CREATE_TIME
     offsets = (70, 71, 75)
     messages = [NewMessage(o, *row) for o, row in zip(offsets, ROWS, strict=True)]

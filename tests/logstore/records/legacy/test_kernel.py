@@ -1,4 +1,4 @@
-"""Tests that the kernel, in both forms, accepts the same sets as the objects and returns the same bytes (S22
+"""Tests that the kernel, in both forms, accepts the same sets as the code with objects, and returns the same bytes (S22
 to S24).
 """
 
@@ -37,12 +37,12 @@ PAYLOAD = st.none() | st.binary(max_size=12) | st.sampled_from([b"x" * 63, b"y" 
 TIMESTAMP = st.integers(-1, 2**62) | st.sampled_from([LOW, HIGH, 0, 63, 64])
 ROWS = st.lists(st.tuples(TIMESTAMP, PAYLOAD, PAYLOAD), min_size=1, max_size=5)
 PARTS = st.lists(st.tuples(st.sampled_from(CODECS), st.sampled_from((0, 1)), ROWS), max_size=3)
-# Where a change leaves the CRC-32 right, the sizes must tell.
+# Where a change leaves the CRC-32 correct, the sizes must reveal it.
 DAMAGE = st.tuples(edits, st.booleans())
 
 
 class Refused(Exception):
-    """The kernel left it to the objects."""
+    """The kernel left the set to the code with objects."""
 
 
 # Produce v0 to v2
@@ -128,7 +128,7 @@ def test_sets_become_batches(
 def test_any_message_behind_a_right_checksum(
     both_legacy_kernels: Kernels, body: bytes, head: bytes
 ) -> None:
-    """S22: lengths of key and value do not fill the message, in a set and in a wrapper."""
+    """S22: the lengths of key and value do not fill the message, in a set and in a wrapper."""
     message = head + body
     entry = naive.entry(0, zlib.crc32(message).to_bytes(4, "big") + message)
     for message_set in (entry, naive.wrapper(1, 0, entry), naive.wrapper(0, 0, entry)):
@@ -148,7 +148,7 @@ def test_timestamps_far_apart(legacy_kernel: ModuleType, times: tuple[int, int])
 
 
 def test_inner_messages_need_a_wrapper(legacy_kernel: ModuleType) -> None:
-    """Magic 1 behind magic 0 is rejected, since the writer would exceed its buffer."""
+    """Magic 1 after magic 0 is rejected, since the writer would exceed its buffer."""
     writer = legacy_kernel.SectionWriter()
     with pytest.raises(InvalidRecordError):
         writer.add(naive.plain(0, [Rec(0, -1, None, None)]), 0, True)
@@ -162,7 +162,7 @@ def test_inner_messages_need_a_wrapper(legacy_kernel: ModuleType) -> None:
 
 @pytest.mark.slow
 def test_the_writers_room_is_enough(legacy_kernel: ModuleType) -> None:
-    """The smallest messages, whose records are relatively the largest, make the buffer grow many times."""
+    """The smallest messages, whose records are largest in proportion, make the buffer grow many times."""
     for magic in (0, 1):
         times = [LOW if n else HIGH - 2**63 for n in range(3000)]
         one = naive.plain(magic, [Rec(0, time, None, None) for time in times])
@@ -205,7 +205,7 @@ def _set_in_kernel(
 def _set_by_objects(
     batches: list[bytes], magic: int, max_bytes: int, first_offset: int
 ) -> bytes | None:
-    """The same by objects. An unreadable batch is rejected completely, within the bound or not."""
+    """Do the same with objects. An unreadable batch is rejected completely, whether within the limit or not."""
     converted = b""
     for buffer in batches:
         for batch in read_batches(buffer):
@@ -260,7 +260,7 @@ def test_batches_become_sets(
     first: int,
     has_filler: bool,
 ) -> None:
-    """S24: holes, both kinds of time, every codec, damaged records, any bound and first offset."""
+    """S24: for holes, both timestamp types, every codec, damaged records, any limit and any first offset."""
     batches = []
     for number, (codec, kind, deltas, rows) in enumerate(shapes):
         records = tuple(
@@ -303,7 +303,7 @@ def test_batches_become_sets(
 def test_more_records_than_a_wrapper_has(
     legacy_kernel: ModuleType, monkeypatch: pytest.MonkeyPatch, codec: Codec, count: int
 ) -> None:
-    """They become several wrappers, the last one full or not. Those before the first offset are omitted."""
+    """They become several wrappers, the last one full or not. Wrappers before the first offset are omitted."""
     for module in (conversion, by_objects):
         monkeypatch.setattr(module, "MAX_WRAPPER_RECORDS", 20)
     records = tuple(NewRecord(offset_delta=delta, timestamp=-delta) for delta in range(count))
@@ -315,7 +315,7 @@ def test_more_records_than_a_wrapper_has(
 
 
 def test_offsets_below_0(legacy_kernel: ModuleType) -> None:
-    """No log has them, so the kernel leaves them to the objects, which reject them."""
+    """No log has them, so the kernel leaves them to the code with objects, which rejects them."""
     batches = [BatchToWrite(records=(NewRecord(offset_delta=0),), base_offset=-1).encode()]
     assert _set_in_kernel(legacy_kernel, batches, 1, BOUND, -1) is None
     with pytest.raises(ValueError, match="they must increase"):
@@ -323,7 +323,7 @@ def test_offsets_below_0(legacy_kernel: ModuleType) -> None:
 
 
 def test_what_the_reader_refuses(legacy_kernel: ModuleType) -> None:
-    """Extra bytes after the records, missing records, and a section that is still writable."""
+    """Extra bytes after the records, truncated records and wrong record counts are rejected."""
     section = BatchToWrite(records=(NewRecord(offset_delta=0),)).encode()[HEADER_SIZE:]
 
     def reader(section: object, count: int) -> object:

@@ -1,4 +1,4 @@
-"""Tests reading message sets shallow and deep, with the offsets and timestamps of S22."""
+"""Tests shallow and deep reading of message sets, with the offsets and timestamps of S22."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _rec(m: Message) -> Rec:
 
 @given(st.sampled_from((0, 1)), _records(INCREASING))
 def test_plain_messages(magic: int, records: list[Rec]) -> None:
-    """S22: framing, magic, timestamps (none in magic 0), keys and values."""
+    """S22: tests framing, magic, timestamps (none in magic 0), keys and values."""
     message_set = naive.plain(magic, records)
     assert _deep(message_set) == naive.read(message_set)
     if magic == 1:
@@ -106,7 +106,7 @@ def test_log_append_time_overrides() -> None:
 
 
 def test_a_plain_message_of_log_append_time() -> None:
-    """S22: without a wrapper, the message's own attribute gives the timestamp type."""
+    """S22: without a wrapper, the message's own attribute determines the timestamp type."""
     (message,) = read_messages(naive.plain(1, [Rec(3, 9, None, b"v")], 8), max_bytes=BOUND)
     assert message.timestamp_type is TimestampType.LOG_APPEND_TIME
     (old,) = read_messages(naive.plain(0, [Rec(3, 9, None, b"v")], 8), max_bytes=BOUND)
@@ -114,7 +114,7 @@ def test_a_plain_message_of_log_append_time() -> None:
 
 
 def test_a_wrapper_of_a_producer_has_offset_0() -> None:
-    """Inner offsets from 0 under a wrapper's 0, as librdkafka sends them, do not become negative."""
+    """Inner offsets from 0 in a wrapper with offset 0, as librdkafka sends them, do not become negative."""
     inner = naive.plain(1, [Rec(n, 1, None, b"v") for n in range(3)])
     assert [r.offset for r in _deep(naive.wrapper(1, 0, inner))] == [0, 1, 2]
 
@@ -191,7 +191,7 @@ def test_codecs_that_message_sets_do_not_have(number: int) -> None:
 
 @pytest.mark.slow
 def test_decompression_is_bounded_over_all_wrappers() -> None:
-    """Two wrappers that fit separately exceed the bound together, and a bomb is never unpacked."""
+    """Two wrappers that fit separately exceed the limit together, and a bomb is never unpacked."""
     inner = naive.plain(1, [Rec(0, 1, None, bytes(1000))])
     pair = naive.wrapper(1, 0, inner) + naive.wrapper(1, 1, inner)
     assert len(list(read_messages(pair, max_bytes=2 * len(inner)))) == 2
@@ -218,12 +218,12 @@ def test_sizes_that_cannot_be() -> None:
         struct.pack(">ii", 5, -1),  # a key beyond the message
         struct.pack(">ii", -2, -1),  # a negative length that is not null
         struct.pack(">ii", 0, 1),  # a value beyond the message
-        struct.pack(">ii", -1, -1) + b"more",  # bytes behind the value
+        struct.pack(">ii", -1, -1) + b"more",  # bytes after the value
         struct.pack(">i", 4) + b"abcd",  # no room for the value's length
     ],
 )
 def test_lengths_that_do_not_fit(lengths: bytes) -> None:
-    """With a right CRC-32, a key and value that do not fill the message are an invalid record."""
+    """With a correct CRC-32, a key and value that do not fill the message are an invalid record."""
     body = b"\x00\x00" + lengths
     message_set = naive.entry(0, struct.pack(">I", zlib.crc32(body)) + body)
     with pytest.raises(InvalidRecordError, match="at byte 0"):
@@ -231,7 +231,7 @@ def test_lengths_that_do_not_fit(lengths: bytes) -> None:
 
 
 def test_other_magics() -> None:
-    """With a right CRC-32 the magic is rejected, and otherwise the bytes are damaged."""
+    """With a correct CRC-32, the magic is rejected; otherwise, the bytes are reported as damaged."""
     message = naive.message(2, 0, 0, None, None)
     with pytest.raises(InvalidRecordError, match="magic 0 or 1, not 2"):
         list(read_entries(naive.entry(0, message)))
@@ -241,8 +241,8 @@ def test_other_magics() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_every_damaged_bit_is_found(magic: int) -> None:
-    """No flipped bit gives other records, except in the offset, which no CRC-32 covers. In the first size, it can only
-    end the set (S22).
+    """No flipped bit results in other records, except in the offset, which no CRC-32 covers. In the first entry's size,
+    it can only end the set (S22).
     """
     single = naive.plain(magic, [Rec(7, 1, b"k", b"v")])
     wrapped = naive.wrapper(magic, 7, naive.plain(magic, [Rec(7, 1, b"k", b"v")]))
@@ -258,7 +258,7 @@ def test_every_damaged_bit_is_found(magic: int) -> None:
 
 
 def test_checksums_can_be_left_unchecked() -> None:
-    """`verify=False` is for bytes that were verified before, in wrappers and their contents."""
+    """`verify=False` is for bytes that have already been verified, and covers wrappers and their contents."""
     inner = bytearray(naive.plain(1, [Rec(0, 1, b"k", b"v")]))
     inner[12] ^= 1
     message_set = naive.wrapper(1, 3, bytes(inner))
@@ -282,7 +282,7 @@ def test_the_right_checksum_is_that_of_the_lz4_library(
     [(b"", 0x02CC5D05), (b"a", 0x550D7456), (b"abc", 0x32D153FF)],
 )
 def test_known_hashes(data: bytes, expected: int) -> None:
-    """XXH32 with seed 0 matches other implementations. Captured frames test the old form."""
+    """XXH32 with seed 0 matches other implementations. Captured frames test the old variant."""
     assert xxh32_short(data) == expected
 
 
@@ -292,14 +292,14 @@ def test_only_short_input_is_hashed() -> None:
 
 
 def test_each_magic_has_its_own() -> None:
-    """The library rejects the frame of magic 0, which differs only in the checksum."""
+    """The library rejects magic 0 frames, which differ only in the checksum."""
     old = compress_set(Codec.LZ4, b"inner set", 0)
     right = compress_set(Codec.LZ4, b"inner set", 1)
     assert [at for at in range(len(old)) if old[at] != right[at]] == [6]
     with pytest.raises(RuntimeError):
         lz4.frame.decompress(old)
     assert decompress_set(Codec.LZ4, old, 0, 100) == b"inner set"
-    # Clients that never had the error (or mended it) write the right one in magic 0 too.
+    # Clients that never had the error (or fixed it) write the correct one in magic 0 too.
     assert decompress_set(Codec.LZ4, right, 0, 100) == b"inner set"
 
 

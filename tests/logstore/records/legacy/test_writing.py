@@ -1,4 +1,4 @@
-"""Tests that message sets are written as S22 specifies, and which produced ones are rejected (S23)."""
+"""Tests that message sets are written as S22 specifies, and that invalid produced ones are rejected (S23)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_round_trip(
 
 @given(MESSAGES, st.sampled_from((0, 1)), st.sampled_from((Codec.NONE, Codec.GZIP)))
 def test_an_independent_reader(messages: list[NewMessage], magic: int, codec: Codec) -> None:
-    """S22: the naive model reads what is written."""
+    """S22: the naive reader reads what was written."""
     got = naive.read(write_message_set(messages, magic=magic, codec=codec))
     assert [(r.offset, r.key, r.value) for r in got] == [
         (m.offset, m.key, m.value) for m in messages
@@ -63,7 +63,7 @@ def test_an_independent_reader(messages: list[NewMessage], magic: int, codec: Co
 
 @given(MESSAGES, st.sampled_from((0, 1)), st.sampled_from(CODECS[1:]))
 def test_the_wrapper(messages: list[NewMessage], magic: int, codec: Codec) -> None:
-    """S22: the last message's offset, the largest timestamp; relative offsets inside magic 1 only."""
+    """S22: it has the last message's offset and the largest timestamp; inner offsets are relative only in magic 1."""
     (wrapper,) = read_entries(write_message_set(messages, magic=magic, codec=codec))
     assert (wrapper.offset, wrapper.magic, wrapper.codec) == (messages[-1].offset, magic, codec)
     if magic == 1:
