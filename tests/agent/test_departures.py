@@ -53,7 +53,7 @@ async def test_what_a_client_said_before_it_left_is_done() -> None:
 
 
 async def deserted(server: AgentServer, doors: Doors, *frames: bytes) -> None:
-    """A client that sent requests and left while the first of them is served."""
+    """A client that sent requests and left while the first of them was being served."""
     client = await RawClient.connect(server.port)
     started = len(doors.started)
     client.send(b"".join(frames))

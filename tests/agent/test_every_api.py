@@ -45,7 +45,7 @@ APIS = {key: versions for key, versions in VERSIONS.items() if key not in WAITIN
 
 
 def away() -> ScriptedControl:
-    """A control plane that was available before and is now away."""
+    """A control plane that was available before and is now unavailable."""
     control = ScriptedControl()
     control.cluster.apply(snapshot(Topic(topic_id=TOPIC_ID, name="t", partition_count=2)))
     control.otherwise = ControlPlaneUnavailable("away")

@@ -62,7 +62,7 @@ async def merge(log: Log) -> None:
 
 
 async def test_a_small_flush_waits_for_nothing_and_is_in_the_journal_alone() -> None:
-    """A flush that is put would wait for an hour, since PUTs cost money."""
+    """A flush written with a PUT would wait for an hour, since PUTs cost money."""
     journal, store = MemoryJournal("cluster"), TestStore()
     store.metrics.prices = AMAZON_S3
     costly = replace(HOT, requests_budget=1, flush_burst=1, longest_flush_wait_ms=3_600_000)
@@ -103,7 +103,7 @@ async def test_another_agent_reads_it_from_the_control_plane() -> None:
 async def test_no_segment_of_an_answer_takes_the_place_of_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The cache has the second one until the first is read."""
+    """The second one is cached until the first is read."""
     async with open_log(produce=HOT) as log:
         await log.create_topic("t")
         writer = await log.writer()
@@ -129,7 +129,7 @@ async def test_a_large_flush_goes_to_the_bucket() -> None:
 
 
 async def test_what_arrives_during_a_slow_put_becomes_hot() -> None:
-    """It is committed after the flush that is put. It does not wait until it is too large for a hot segment."""
+    """It is committed after the flush in the PUT, without waiting until it is too large for a hot segment."""
     store = TestStore()
     store.gate = threading.Event()
     async with open_log(store=store, produce=replace(HOT, hot_bytes=200_000)) as log:
@@ -292,7 +292,7 @@ async def test_copies_of_many_processes_share_one_pace() -> None:
 
 
 async def test_a_copy_under_a_lease_that_ended_is_collected() -> None:
-    """An agent that was suspended puts it after the sweep, so the lease is swept again."""
+    """An agent that was suspended puts the copy after the sweep, so the lease is swept again."""
     async with open_log(produce=HOT) as log:
         await log.create_topic("t")
         await (await log.writer()).send(b"a")
@@ -338,7 +338,7 @@ async def test_merging_moves_it_to_the_bucket_without_what_was_aborted() -> None
 async def test_a_tick_examines_a_few_and_the_next_one_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The time of a tick does not grow with what the journal has, and what could not be dropped comes again."""
+    """The duration of a tick does not grow with the journal, and segments that could not be dropped come up again."""
     examined: list[int] = []
 
     def is_due(key: HotKey, *_: object) -> bool:
@@ -435,7 +435,7 @@ async def test_encrypted_objects_are_encrypted_in_the_journal_too() -> None:
 
 
 async def test_a_copy_in_the_bucket_is_read_where_the_journal_fails() -> None:
-    """A job has put it there. The journal has dropped the one, and the other is damaged in it."""
+    """A job has put it there. The journal has dropped one segment, and its copy of the other is damaged."""
     async with open_log(produce=HOT) as log:
         await log.create_topic("t")
         await (await log.writer()).send(b"a")
@@ -458,7 +458,7 @@ async def test_a_copy_in_the_bucket_is_read_where_the_journal_fails() -> None:
 
 
 async def test_what_readers_hold_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything else goes, the least recently used first."""
+    """Everything else is evicted, the least recently used first."""
     monkeypatch.setattr("lacuna.agent.hot._KEPT_BYTES", 10)
     async with open_log(produce=HOT) as log:
         store = HotStore(log.store, log.control)

@@ -43,7 +43,7 @@ class Leaving:
 
 
 def leaders(target: Target, topic: str) -> set[str]:
-    """Return the hosts that lead, according to this agent's Metadata."""
+    """Return the leaders' hosts, according to this agent's Metadata."""
     answer = target.call("metadata", 12, topics=[{"topic_id": None, "name": topic}])
     hosts = {broker["node_id"]: broker["host"] for broker in answer["brokers"]}
     return {
@@ -107,7 +107,7 @@ def test_a_member_is_waited_for_until_its_heartbeat(stage: Stage) -> None:
 
 
 def consumer_heartbeat(target: Target, member_id: str, topic: str = "") -> Fields:
-    """Return a heartbeat; with a topic, it joins."""
+    """Send a heartbeat, which joins the group if a topic is given, and return the answer."""
     joining = {
         "member_epoch": 0,
         "rebalance_timeout_ms": 60_000,
@@ -209,7 +209,7 @@ def test_without_a_control_plane_it_stops_all_the_same(stage: Stage) -> None:
 
 
 def test_a_new_leader_is_told_too(stage: Stage) -> None:
-    """No journal records which agents are leaving, so an agent announces it again over each session."""
+    """No journal records which agents are leaving, so an agent announces this again in each session."""
     one, two = stage.targets()
     topic = one.topic(partitions=8)
     old = CommitLink(stage, stage.agents[0])

@@ -1,4 +1,4 @@
-"""Agents of a zone: they recognize each other, share their reads, and notice a death at once (S3, S26, adr/0018)."""
+"""Agents in a zone: they recognize each other, share their reads, and notice a death immediately (S3, S26, adr/0018)."""
 
 from __future__ import annotations
 
@@ -98,13 +98,13 @@ def metadata(target: Target, topic: str) -> dict[str, Any]:
 
 
 def leaders(target: Target, topic: str) -> set[int]:
-    """Return the nodes that lead, according to this agent's Metadata."""
+    """Return the node ids of the leaders, according to this agent's Metadata."""
     (found,) = metadata(target, topic)["topics"]
     return {partition["leader_id"] for partition in found["partitions"]}
 
 
 def brokers(target: Target, topic: str) -> set[int]:
-    """Return the nodes that this agent's Metadata names."""
+    """Return the node ids of the brokers in this agent's Metadata."""
     return {broker["node_id"] for broker in metadata(target, topic)["brokers"]}
 
 
@@ -144,7 +144,7 @@ def test_who_only_closes_a_connection_is_named_on(stage: Stage) -> None:
 
 
 def test_who_cannot_be_reached_here_alone_is_named_again_after_a_while(stage: Stage) -> None:
-    """The control plane can reach it, and so may clients."""
+    """The control plane can reach it, so clients may be able to as well."""
     one = stage.agents[0].target()
     topic = one.topic(partitions=8)
     network = stage.around.network
@@ -163,7 +163,7 @@ TOPIC, PARTITIONS, RECORDS = "t", 4, 200
 
 
 class Secured:
-    """Two agents of one zone whose only listener has a protocol, and the settings of clients."""
+    """Two agents in one zone whose only listener uses a given protocol, and client settings."""
 
     def __init__(self, folder: Path, protocol: Protocol, *, has_authority: bool) -> None:
         authority = Authority(folder)

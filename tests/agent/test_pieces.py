@@ -234,7 +234,7 @@ async def test_a_piece_that_cannot_be_cut_closes_the_connection(
 
 
 def test_messages_say_where_their_arrays_are() -> None:
-    """In requests and answers. A wrong name would otherwise only be found at the first large request."""
+    """Both requests and answers are checked. Otherwise, only the first large request would reveal a wrong name."""
     for api in APIS.values():
         for how in api.pieces:
             assert all(_has(api.request, how.asked, version) for version in _having(api, how.asked))

@@ -74,7 +74,7 @@ async def test_other_requests_wait_for_all_before_them() -> None:
 
 
 async def test_a_request_may_want_no_answer() -> None:
-    """With acks=0."""
+    """Produce with acks=0 wants none."""
     doors, context = setup()
     async with serving(context, doors.registry()) as server:
         client = await RawClient.connect(server.port)
@@ -254,7 +254,7 @@ def test_room_is_kept_for_what_is_not_a_connection() -> None:
 
 
 def shorten(context: AgentContext, **settings: int) -> None:
-    """Change the settings of an agent that already serves, so that an earlier delay changes nothing."""
+    """Change the settings of an agent that is already serving, so that an earlier delay has no effect."""
     for name, value in settings.items():
         object.__setattr__(context.settings, name, value)
 

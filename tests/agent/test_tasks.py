@@ -1,4 +1,4 @@
-"""Tasks that begin at once, tasks that run side by side, and threads that cannot start."""
+"""Tasks that begin immediately, tasks that run concurrently, and threads that cannot start."""
 
 import asyncio
 import threading
@@ -199,7 +199,7 @@ def _fail(*_: Any) -> None:
 
 
 def test_the_work_is_done_by_the_threads_that_have_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy thread does it later. Otherwise, its future would be lost while it stays in the queue."""
+    """A busy thread does it later. Otherwise, the work would stay in the queue and its future would be lost."""
     executor = Threads(4, "test")
     monkeypatch.setattr(threading.Thread, "start", _fail)
     go_on = threading.Event()

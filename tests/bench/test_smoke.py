@@ -42,7 +42,7 @@ WORKS = {
 def run(
     tmp_path: Path, *options: str, path: str = os.environ["PATH"]
 ) -> tuple[dict[str, Any], str]:
-    """The results, and the output."""
+    """Run the benchmarks, and return the results and the output."""
     out = tmp_path / "smoke.json"
     command = [sys.executable, "-m", "bench.run", "--size=smoke", f"--out={out}", *options]
     ran = subprocess.run(

@@ -181,8 +181,8 @@ def read(
 
 
 def eventually(ask: Callable[[], Any], expected: object, seconds: float = 240.0) -> None:
-    """Assert that `ask()` returns `expected` within `seconds`, because Kafka's metadata and markers follow an
-    answer.
+    """Assert that `ask()` returns `expected` within `seconds`, because Kafka updates metadata and writes markers after
+    answering.
     """
     deadline = time.monotonic() + seconds
     while (got := ask()) != expected and time.monotonic() < deadline:

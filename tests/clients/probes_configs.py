@@ -223,7 +223,7 @@ def of_groups(t: Target) -> Outcome:
 
 @probe("configs")
 def of_groups_as_shown(t: Target) -> Outcome:
-    """The configs of groups for consumers and share consumers: type, default, and the broker config that has it."""
+    """The configs of groups for consumers and share consumers: type, default, and the broker config with the default."""
     rows = _describe(t, GROUP, t.name("g"), include_synonyms=True)["configs"]
     return {
         row["name"]: [
@@ -279,7 +279,7 @@ def of_brokers(t: Target) -> Outcome:
 
 @probe("configs")
 def size_of_records(t: Target) -> Outcome:
-    """max.decompressed.message.bytes: whether a record of so many bytes may be in a batch, by codec."""
+    """max.decompressed.message.bytes: whether a batch may contain a record of a given size, by codec."""
     topic = t.topic(max_decompressed_message_bytes=1000)
     sizes = (993, 994, 5000)  # without seven bytes of a record that has neither key nor headers
     out: dict[str, Any] = {

@@ -89,7 +89,7 @@ class Member:
 
 
 def describe(t: Target, group: str, version: int = 1) -> Fields:
-    """The answer of ConsumerGroupDescribe about one group."""
+    """Return the answer to ConsumerGroupDescribe for one group."""
     answer = t.settled(
         "consumer_group_describe",
         version,

@@ -39,7 +39,7 @@ _REQUESTS: dict[str, Fields] = json.loads(Path(__file__).with_name("requests.jso
 
 
 class Filling:
-    """What requests are about: a topic, a group, a producer, and a member and a group that nobody knows."""
+    """The subjects of requests: a topic, a group, a producer, and an unknown member and group."""
 
     def __init__(self, t: Target, topic: str, group: str, who: Producer) -> None:
         self._words = {"$topic": topic, "$group": group, "$records": batch([b"v"])}
@@ -49,7 +49,7 @@ class Filling:
         self._common |= {f"v3_and_below_{key}": value for key, value in who.fields.items()}
 
     def rename(self, unknown_group: str) -> None:
-        """Take another unknown group, since some APIs make one."""
+        """Use another unknown group, since some APIs create it."""
         self._words["$new"] = unknown_group
 
     def of_version(self, struct: Struct, version: int, fields: Fields) -> Fields:
@@ -73,7 +73,7 @@ class Filling:
 
 
 def _plain(key: str, value: Any) -> Any:
-    """Return a value without what differs between clusters and runs."""
+    """Return a value without the parts that differ between clusters and runs."""
     if isinstance(value, dict):
         # Observers are the other agents, of which a cluster has any number.
         return {name: _plain(name, each) for name, each in value.items() if name != "observers"}

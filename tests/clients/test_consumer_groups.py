@@ -1,4 +1,4 @@
-"""Consumer groups of KIP-848 with librdkafka: join, move, die, upgrade and downgrade (S26). And its share consumer.
+"""Consumer groups of KIP-848 with librdkafka: join, move, die, upgrade and downgrade (S26). Also, its share consumer.
 
 The coordinator's heartbeat interval is short here.
 """
@@ -70,7 +70,9 @@ class Group:
         member.close()
 
     def poll_until(self, done: Callable[[], bool], seconds: float = 240) -> None:
-        """A member that misses an answer may be fenced until its session ends, as in Kafka, so this waits for long."""
+        """A member that misses an answer may be fenced until its session ends, as in Kafka, so this waits for a long
+        time.
+        """
         deadline = time.monotonic() + seconds
         while not done():
             assert time.monotonic() < deadline, self.sizes()
@@ -92,7 +94,7 @@ class Group:
         self.poll_until(is_settled)
 
     def described_as(self, state: ConsumerGroupState) -> Any:
-        """Return the description once the coordinator knows what all members took and gave up."""
+        """Return the description once the coordinator knows which partitions all members took and gave up."""
         found: list[Any] = []
 
         def is_there() -> bool:
@@ -247,7 +249,7 @@ def _epoch(cluster: Cluster, group_id: str) -> int:
 
 
 def test_share_consumers_take_records_of_one_partition_together(quick: Cluster) -> None:
-    """Each committed record is accepted once; every tenth is released first, and nothing aborted is delivered."""
+    """Each committed record is accepted once; every tenth is released first, and no aborted record is delivered."""
     topic = "shared"
     quick.create_topic(topic)
     admin = AdminClient({"bootstrap.servers": quick.bootstrap})

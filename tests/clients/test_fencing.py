@@ -78,7 +78,7 @@ def test_a_zombie_cannot_produce(bootstrap: str, topic: Topic, unique: Unique) -
 
 
 def test_the_heir_aborts_what_was_open(bootstrap: str, topic: Topic, unique: Unique) -> None:
-    """S3, S8: initializing again releases readers at once."""
+    """S3, S8: initializing again releases readers immediately."""
     name, tid = topic(), unique("t")
     lost = producer(bootstrap, tid)
     lost.begin_transaction()

@@ -36,7 +36,7 @@ CODECS = ("none", "gzip", "snappy", "lz4")
 
 
 class Seen(NamedTuple):
-    """A record as an application gets it. `time` is -1 if the record has none."""
+    """A record as an application receives it. `time` is -1 if the record has none."""
 
     offset: int
     value: bytes
@@ -81,7 +81,7 @@ class KafkaPythonReader:
         return seen
 
     def committed_after(self) -> int:
-        """Commit what was taken, and return the committed offset."""
+        """Commit the records taken so far, and return the committed offset."""
         self.consumer.commit()
         return int(self.consumer.committed(self.partition))
 

@@ -270,7 +270,7 @@ def test_java_with_a_password_and_a_delegation_token(guarded: Guarded) -> None:
 
 
 def authentication_errors(settings: dict[str, Any]) -> list[KafkaError]:
-    """Return the errors of a producer up to the one that says that authentication failed."""
+    """Return a producer's errors up to the authentication failure."""
     errors: list[KafkaError] = []
     producer = Producer(settings | {"error_cb": errors.append})
     end = time.monotonic() + SECONDS

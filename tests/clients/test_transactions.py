@@ -151,7 +151,7 @@ def test_order_and_offsets_do_not_depend_on_isolation(
 
 
 def test_many_transactions_of_one_producer(bootstrap: str, topic: Topic, unique: Unique) -> None:
-    """S3, S14: of 60 short transactions over two partitions, every third aborts."""
+    """S3, S14: of 60 short transactions over two partitions, every third is aborted."""
     name, who = topic(partitions=2), producer(bootstrap, unique("t"))
     expected: dict[int, list[bytes]] = {0: [], 1: []}
     for number in range(60):
@@ -226,7 +226,7 @@ class Tail:
 
 
 def write(bootstrap: str, topic: str, transactional_ids: list[str]) -> None:
-    """Write plain, aborted and committed records in turn, with one transaction open over plain records at a time."""
+    """Write plain, aborted and committed records alternately, with one transaction open over plain records at a time."""
     plain = producer(bootstrap)
     dropping, keeping = (producer(bootstrap, each) for each in transactional_ids)
     for number in range(ROUNDS):
@@ -242,7 +242,9 @@ def write(bootstrap: str, topic: str, transactional_ids: list[str]) -> None:
 def test_s14_aborted_payload_never_reaches_read_committed(
     bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool
 ) -> None:
-    """No read_committed reader sees it, whether it tails beside read_uncommitted readers or starts later anywhere."""
+    """No read_committed reader sees it, whether it tails alongside read_uncommitted readers or starts later at any
+    offset.
+    """
     if is_kafka:
         pytest.skip("Kafka sends aborted records and has the client drop them")
     name, is_over = topic(), threading.Event()

@@ -120,7 +120,7 @@ async def test_bad_software_names_are_invalid_requests(name: str) -> None:
 
 
 def test_what_is_served_bounds_what_is_said() -> None:
-    """S24: a row names the advertised part of the range if it differs."""
+    """S24: a row shows the advertised part of the range if it differs from the range served."""
 
     async def handle(call: Call, request: bytes) -> bytes:
         raise AssertionError

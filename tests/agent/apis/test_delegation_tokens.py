@@ -47,7 +47,7 @@ class Tokens:
         self.clients: list[RawClient] = []
 
     async def client(self, name: str = "") -> RawClient:
-        """A client of the listener with SASL or, without a name, of the one without authentication."""
+        """Return a client of the SASL listener or, without a name, of the one without authentication."""
         made = await RawClient.connect(self.running.server.ports[0 if name else 1])
         self.clients.append(made)
         if name:
@@ -55,7 +55,7 @@ class Tokens:
         return made
 
     async def by_token(self, token_id: str, password: str, mechanism: str = "SCRAM-SHA-256") -> Any:
-        """A client that authenticates with a token, and the answer to its login."""
+        """Return a client that authenticates with a token, and the answer to its login."""
         made = await RawClient.connect(self.running.server.ports[0])
         self.clients.append(made)
         scram = ScramClient(token_id, password, mechanism, more=",tokenauth=true")
@@ -64,7 +64,7 @@ class Tokens:
 
 @pytest.fixture
 async def tokens(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Tokens]:
-    """Enabled by a key, unless the test passes another one."""
+    """A cluster in which a key enables tokens; a test can pass a different key."""
     (tmp_path / "key").write_text("0123456789abcdef")
     (tmp_path / "password").write_text("secret")
     (tmp_path / "users.toml").write_text(
@@ -107,7 +107,7 @@ async def expire(client: RawClient, hmac: bytes, period_ms: int = -1) -> tuple[i
 
 
 async def describe(client: RawClient, *owners: str) -> Any:
-    """Return the answer about all tokens, or about those of some owners."""
+    """Describe all tokens, or those of some owners."""
     named = [wire.DescribeDelegationTokenOwner("User", name) for name in owners] or None
     return await client.call(3, wire.DescribeDelegationTokenRequest(named))
 

@@ -50,7 +50,7 @@ async def configure(setup: Setup, name: str, value: str) -> None:
 
 
 def commands_of(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> list[Command]:
-    """Return the commands that the agent sends from now on."""
+    """Return a list that receives the commands that the agent sends from now on."""
     commands: list[Command] = []
     call = setup.running.control.call
 
@@ -63,7 +63,7 @@ def commands_of(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> list[Command]:
 
 
 async def letters(setup: Setup, name: str) -> list[Record]:
-    """Return the records of the first partition of a topic."""
+    """Return the records in the first partition of a topic."""
     known = setup.running.control.cluster.topics_by_name[name]
     view = setup.running.control.partition(known.topic_id, 0)
     await view.ready()
@@ -129,7 +129,7 @@ async def acknowledge(
 
 
 def acquired(answer: Any) -> list[tuple[int, int, int]]:
-    """Return what an answer acquired, after checking that its batches have these offsets."""
+    """Return the ranges that an answer acquired, after checking that its batches have these offsets."""
     assert not answer.error_code
     assert answer.acquisition_lock_timeout_ms == 30_000
     (topic,) = answer.responses
@@ -272,7 +272,7 @@ async def test_dead_letters_have_kafkas_headers_and_are_written_once(
 
 
 async def test_a_queue_is_created_and_takes_what_it_can(setup: Setup) -> None:
-    """A value too large for the queue is left out, and what does not fit even then has no letter."""
+    """A value too large for the queue is left out, and a letter that is too large even then is not written."""
     topic_id = await begin(setup)
     await produce(setup, 1, b"x" * 5000)
     name = "errors.deadletterqueue.auto.create.topics.enable"

@@ -37,7 +37,7 @@ async def limit(setup: Setup, key: str, value: float) -> None:
 
 @asynccontextmanager
 async def another(setup: Setup) -> AsyncIterator[RawClient]:
-    """Return another connection, because a throttled one serves nothing for a while."""
+    """Open another connection, because a throttled one gets no answers for a while."""
     client = await RawClient.connect(setup.running.server.port)
     yield client
     client.writer.close()
@@ -50,7 +50,7 @@ def records(acks: int) -> ProduceRequest:
 
 
 def used(setup: Setup) -> float:
-    """Return the counted bytes of Produce."""
+    """Return the Produce bytes counted so far."""
     buckets = setup.running.context.quotas.buckets
     return sum(found.used for (key, _), found in buckets.items() if key == PRODUCED)
 

@@ -24,7 +24,7 @@ FIRST, SECOND = ChunkId(1, 1, 0), ChunkId(1, 1, 1)
 
 
 class Kept:
-    """A cache of the chunks of one object, with its reads and reported sizes."""
+    """A cache for the chunks of one object, with its reads and reported sizes."""
 
     def __init__(
         self, executor: ThreadPoolExecutor, max_bytes: int = 1 << 20, max_reads: int = 4
@@ -42,7 +42,7 @@ class Kept:
         )
 
     async def get(self, position: int, size: int) -> None:
-        """Read a range, whose bytes must be those of the object."""
+        """Read a range, and check that its bytes are those of the object."""
         chunk = ChunkId(1, 1, position // CHUNK)
         found = await self.chunks.get(chunk, "k", position, size)
         assert found == OBJECT[position : position + size]
@@ -215,7 +215,7 @@ Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Owner:
-    """An agent that answers each request with the next of `answers`, and correctly after the last one."""
+    """An agent that returns `answers` in order, and then answers correctly."""
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []

@@ -25,7 +25,7 @@ MARK = re.compile(rb"<(\d+)>")
 
 
 def marks_of(answer: PartitionData) -> list[int]:
-    """Return the numbers of all values in the bytes of an answer, in order."""
+    """Return the numbers of all values found in the bytes of an answer, in order."""
     return [int(number) for number in MARK.findall(b"".join(answer.records or ()))]
 
 
@@ -34,7 +34,7 @@ def mark(number: int) -> bytes:
 
 
 async def three_runs(log: Log) -> Writer:
-    """Write offsets 0-2 plain, 3-5 of an open transaction, and 6-8 plain."""
+    """Write offsets 0-2 plain, 3-5 in an open transaction, and 6-8 plain."""
     await log.create_topic("t")
     writer = await log.writer("x")
     for first in (0, 3, 6):

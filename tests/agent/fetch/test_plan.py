@@ -185,7 +185,7 @@ steps = st.lists(st.tuples(numbers_in_order, st.booleans(), st.integers(0, 1)), 
 def test_of_those_that_span_an_offset_the_last_one_counts(
     made: list[tuple[list[int], bool, int]],
 ) -> None:
-    """It must hold the very piece, not one with these offsets at another place."""
+    """It must contain that exact piece, not one with the same offsets elsewhere."""
     found_by = Stretches()
     put: list[Stretch] = []
     owner: dict[int, Stretch] = {}

@@ -1,4 +1,4 @@
-"""Agents of a zone read the bucket once, and each reads alone if another one fails (adr/0039)."""
+"""Agents in a zone read the bucket once, and each reads alone if another one fails (adr/0039)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def node_id(agent: StagedAgent) -> int:
 
 
 def doubted(agent: StagedAgent) -> set[int]:
-    """Return the nodes that the agent does not ask now."""
+    """Return the nodes that the agent currently does not ask."""
     return set(shared(agent)._zone._doubted)
 
 
@@ -359,7 +359,7 @@ def test_what_was_just_written_is_not_asked_for(stage: Stage) -> None:
 
 
 def forget(agent: StagedAgent) -> None:
-    """Empty the cache of previous reads."""
+    """Remove previous reads from the cache."""
     cache = agent.running.context.fetch.cache
     cache.reserve(1 << 40)
     cache.reserve(0)

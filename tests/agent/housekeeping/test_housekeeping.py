@@ -68,14 +68,14 @@ def collect_all(cluster: Cluster) -> int:
 
 
 def objects(cluster: Cluster) -> int:
-    """Return the segments in the store."""
+    """Return the number of segments in the store."""
     embedded = cluster.embedded
     prefix = segments_prefix(embedded.running.runtime.cluster_id)
     return sum(1 for _ in embedded.store.list(prefix))
 
 
 def state_size(cluster: Cluster) -> int:
-    """Return the bytes of the durable state."""
+    """Return the size of the durable state in bytes."""
 
     async def measure() -> int:
         return len(cluster.embedded.running.runtime.serialized_state())
@@ -244,7 +244,7 @@ def test_one_round_of_collection_takes_all_that_is_due(
 
 
 def test_an_uncommitted_object_of_an_ended_lease_is_collected(cluster: Cluster, topic: str) -> None:
-    """A dead writer's objects are found by the prefixes of its lease; committed ones stay."""
+    """A dead writer's objects are found by the prefixes of its lease; committed ones are kept."""
     embedded = cluster.embedded
     lease = embedded.agents[0].context.lease
     write(Producer({"bootstrap.servers": cluster.bootstrap}), topic, 0, 1)

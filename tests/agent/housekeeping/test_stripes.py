@@ -1,4 +1,4 @@
-"""A merge reads what lies side by side in an object with one request, whatever partitions it is of (ADR 83)."""
+"""A merge reads adjacent data in an object with one request, whichever partitions it belongs to (ADR 83)."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ GROUPS = [
 
 
 class CountingStore(MemoryStore):
-    """Counts the reads, and fails the one with an index."""
+    """Counts reads, and fails the one with a given index."""
 
     def __init__(self, failing: int = -1) -> None:
         super().__init__()

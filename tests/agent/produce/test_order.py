@@ -35,7 +35,7 @@ async def send_all(
     pauses: list[bool],
     codecs: Sequence[Codec] = (Codec.NONE,),
 ) -> None:
-    """Act as a client: up to five batches in flight, and all failed ones are sent again in their order."""
+    """Act as a client: up to five batches are in flight, and all failed ones are sent again in order."""
     left = [
         writer.batch(b"%s-%d" % (name.encode(), number), codec=codecs[number % len(codecs)])
         for number in range(count)
@@ -129,7 +129,7 @@ async def test_s12_who_comes_with_the_session_does_not_overtake_those_who_wait_f
 
 
 async def live(log: Log, lives: Sequence[int], pauses: list[bool]) -> None:
-    """Run clients of one transactional id. Each but the last is killed with this many batches in flight."""
+    """Run clients with one transactional id. Each but the last is killed with this many batches in flight."""
     in_flight = []
     for count in lives:
         killed = await log.writer("x")

@@ -1,4 +1,4 @@
-"""The quota that applies to a client, the wait, and how two agents use exactly the quota together."""
+"""The quota that applies to a client, how long it waits, and how two agents together use exactly the quota."""
 
 import asyncio
 import time
@@ -110,7 +110,7 @@ def test_an_address_has_one_form(address: str) -> None:
 
 
 def test_what_clients_call_themselves_takes_little_memory() -> None:
-    """Client ids have up to 32 kB."""
+    """A client id can have up to 32 kB."""
     security = Security()
     security.quotas = {(("client-id", None),): {PRODUCED: 1.0}}
     limits = Limits(security)
@@ -152,7 +152,7 @@ def test_over_half_a_minute_the_sum_is_the_quota(clients: tuple[int, ...]) -> No
 
 @pytest.mark.slow
 def test_real_producers_get_no_more_than_the_quota() -> None:
-    """librdkafka sends what it can through two agents until it is throttled; on a busy machine, it may send less."""
+    """librdkafka sends as much as it can through two agents until it is throttled; on a busy machine, it may send less."""
     with Cluster(agents=2) as cluster:
         keep_leases(cluster)
         cluster.create_topic("t", 6)

@@ -17,7 +17,7 @@ SASL = Listener("SASL_SSL", Protocol.SASL_SSL)
 
 
 class Scripted:
-    """An exchange of two tokens; `outcome` is the result of the second, if it is right."""
+    """An exchange of two tokens; `outcome` is the result of the second, if it is correct."""
 
     outcome: Authenticated = Authenticated(ALICE)
 
@@ -120,7 +120,7 @@ async def test_a_wrong_token_ends_the_connection_and_nothing_is_known() -> None:
 
 @pytest.mark.parametrize(("last", "is_right"), [(b"two", True), (b"wrong", False)])
 async def test_an_exchange_that_has_ended_is_dropped(last: bytes, is_right: bool) -> None:
-    """Its client's messages may be large, and the connection may stay open for long."""
+    """Its client's messages may be large, and the connection may stay open for a long time."""
     connection = Connection(5000)
     for _ in range(2):
         connection.session.choose("A", sends_tokens=False)
@@ -149,7 +149,7 @@ async def test_who_fails_to_authenticate_again_is_known_no_more() -> None:
 
 
 async def test_an_exchange_cannot_be_begun_twice() -> None:
-    """As in Kafka. Otherwise, a client could try one mechanism after another over one connection."""
+    """As in Kafka. Otherwise, a client could try one mechanism after another on one connection."""
     connection = Connection()
     connection.session.choose("A", sends_tokens=False)
     with pytest.raises(NotNow):

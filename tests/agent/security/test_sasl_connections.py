@@ -38,7 +38,7 @@ API_VERSIONS, LIST_GROUPS, PRODUCE = 18, 16, 0
 
 
 class Door:
-    """An agent with SASL, its clock, and clients of it."""
+    """An agent with SASL, its clock, and its clients."""
 
     def __init__(self, context: AgentContext, clock: ManualClock, port: int) -> None:
         self.context = context
@@ -94,7 +94,7 @@ def framed(token: bytes) -> bytes:
 
 
 async def log_in_without_headers(client: RawClient, scram: ScramClient) -> bytes:
-    """Authenticate as clients before Kafka 1.0 do (KIP-43), and return the server's last token."""
+    """Authenticate as clients before Kafka 1.0 did (KIP-43), and return the server's last token."""
     assert await handshake(client, scram.mechanism, version=0) == ErrorCode.NONE
     client.send(framed(scram.first))
     client.send(framed(scram.final(await client.frame())))
