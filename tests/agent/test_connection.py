@@ -237,7 +237,7 @@ TABLES: list[tuple[Any, type[StrEnum], type[StrEnum]]] = [
 REFUSED = {
     *itertools.product([State.NEW], set(Event) - {Event.ADMIT, Event.REFUSE}),
     *itertools.product(set(State) - {State.NEW}, [Event.ADMIT, Event.REFUSE]),
-    (State.OPEN, Event.ALL_ANSWERED),  # not told while there may be more
+    (State.OPEN, Event.ALL_ANSWERED),  # not sent while there may be more
     *itertools.product([State.CLOSING, State.CLOSED], [Event.SHUT_DOWN]),
     *itertools.product([State.ABANDONED, State.CLOSED], [Event.LOSE]),  # a transport is lost once
     *itertools.product(set(Reading) - {Reading.QUEUED}, [Room.CALLED]),

@@ -21,7 +21,7 @@ from tests.agent.doors import PIPELINED, SEQUENTIAL, WAITING, Doors, frame, setu
 from tests.agent.harness import make_server
 
 BOUND, AGENT_BYTES = 3, 1024
-PADDING = "-" * 200  # so that the agent's bound is met too
+PADDING = "-" * 200  # so that the agent's bound is reached too
 KEYS = {"p": PIPELINED, "s": SEQUENTIAL, "w": WAITING}
 
 

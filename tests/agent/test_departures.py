@@ -59,7 +59,7 @@ async def deserted(server: AgentServer, doors: Doors, *frames: bytes) -> None:
     client.send(b"".join(frames))
     await doors.until(started=started + 1)
     await client.close()
-    await asyncio.sleep(0.05)  # no event tells that the server has seen it
+    await asyncio.sleep(0.05)  # no event shows that the server has seen it
 
 
 async def test_who_asks_and_leaves_counts_as_a_connection_until_it_is_served() -> None:

@@ -1,4 +1,4 @@
-"""The guards between requests and handlers when ACLs apply. tests/golden/acls.py lists the permissions each API needs."""
+"""The guards between requests and handlers when ACLs apply. tests/golden/acls.py lists what each API requires."""
 
 import asyncio
 import logging
@@ -338,7 +338,7 @@ def test_the_log_has_bounds(caplog: pytest.LogCaptureFixture) -> None:
     now = 161.0
     audit.denied(ANONYMOUS, "h", Operation.READ, ResourceType.TOPIC, "new", "Fetch")
     assert caplog.messages[1000] == "500 more denials were not logged in the last minute"
-    for ending in "12":  # of a long name its beginning counts: only that is shown and remembered
+    for ending in "12":  # only the beginning of a long name is shown and remembered
         long = "n" * 1000 + ending
         audit.denied(ANONYMOUS, "h", Operation.READ, ResourceType.TOPIC, long, "Fetch")
     assert len(caplog.messages) == 1003

@@ -53,7 +53,7 @@ def keys_in(log: Log) -> list[str]:
 
 
 async def merge(log: Log) -> None:
-    """Merge what is stable now, as an agent does."""
+    """Merge everything that is stable, as an agent does."""
     settings = MergeSettings(min_age_ms=0)
     store = HotStore(log.store, log.control)
     with ThreadPoolExecutor(1) as executor:
@@ -129,7 +129,7 @@ async def test_a_large_flush_goes_to_the_bucket() -> None:
 
 
 async def test_what_arrives_during_a_slow_put_becomes_hot() -> None:
-    """It is committed after the flush in the PUT, without waiting until it is too large for a hot segment."""
+    """It is committed after the flush in the PUT, without waiting to become too large for a hot segment."""
     store = TestStore()
     store.gate = threading.Event()
     async with open_log(store=store, produce=replace(HOT, hot_bytes=200_000)) as log:
@@ -188,7 +188,7 @@ async def test_what_the_control_plane_does_not_take_goes_to_the_bucket() -> None
         for value in (b"a", b"b"):
             assert (await writer.send(value)).error_code == 0
         metrics = log.produce_service.flusher.metrics
-        # For a second, it is not asked again.
+        # The control plane is not asked again for a second.
         assert (metrics.hot_refused, metrics.hot_flushes) == (1, 0)
         assert len(keys_in(log)) == 2
         assert records_of(await log.fetch(0)) == [(0, b"a"), (1, b"b")]
@@ -357,7 +357,7 @@ async def test_a_tick_examines_a_few_and_the_next_one_goes_on(
             await writer.send(b"%d" % number)
         hot = log.runtime._hot
         assert log.runtime._timer is not None
-        log.runtime._timer.cancel()  # no tick but those of the test
+        log.runtime._timer.cancel()  # no ticks except the test's
         examined.clear()
         journal = cast(MemoryJournal, log.runtime._journal)
         with monkeypatch.context() as broken:

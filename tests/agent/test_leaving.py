@@ -13,8 +13,8 @@ from tests.clients.probing import Target
 from tests.clients.wire import ClosedError, Fields
 from tests.simulation.stage import CommitLink, Stage, StagedAgent, staged
 
-#: Simulated seconds in which a client that is told at once has gone, those between two heartbeats of a classic group
-#: and of a consumer group, and those of the longest wait for a client.
+#: Simulated seconds: until a client that is told immediately has left, between two heartbeats in a classic group and in
+#: a consumer group, and the longest wait for a client.
 SOON, HEARTBEAT, CONSUMER_HEARTBEAT, LONGEST = 1.5, 3.0, 5.0, 10.0
 OFFSETS = {"group_id": "g", "generation_id_or_member_epoch": 1, "member_id": "m"}
 
@@ -36,7 +36,7 @@ class Leaving:
         stage.until(lambda: host.running.server.is_handing_over or self.work.done())
 
     def seconds(self) -> float:
-        """Wait for the end of the stop, and return how long it took."""
+        """Wait until the agent has stopped, and return how long that took."""
         self._stage.until(self.work.done)
         self.work.result()
         return self._stage.loop.time() - self._began
@@ -204,7 +204,7 @@ def test_the_only_agent_sends_nobody_away(stage: Stage) -> None:
 
 def test_without_a_control_plane_it_stops_all_the_same(stage: Stage) -> None:
     stage.control.kill(back_after=60)
-    # As long as the client of the control plane tries to give the lease back.
+    # As long as the control plane's client tries to return the lease.
     assert Leaving(stage, stage.agents[0]).seconds() < 11
 
 

@@ -35,10 +35,10 @@ from tests.messages import encode_body, make
 APIS = {api.key: api for api in discover().apis()}
 # Their arrays are bounded, and Fetch has tests of its own.
 FETCH, PRODUCE = 1, 0
-#: Its first error stands for all that it was asked.
+#: Its first error applies to the whole request.
 OFFSET_DELETE = 47
 Path = tuple[str, ...]
-#: So many elements of a large array differ, since each takes long to make: more than two pieces have.
+#: The number of different elements in a large array, since each takes long to create: more than in two pieces.
 UNLIKE = 2 * MOST_OF_PIECE + 1
 
 
@@ -194,7 +194,7 @@ async def test_others_are_served_between_the_pieces() -> None:
 
 
 async def test_offsets_of_many_partitions_are_fetched() -> None:
-    """With a real control plane, partitions that do not exist have no offsets."""
+    """With a real control plane; partitions that do not exist have no offsets."""
     async with cluster(AgentSettings()) as running, asyncio.timeout(60):
         client = await RawClient.connect(running.server.port)
         topics = [OffsetFetchRequestTopic(name, tuple(range(1500))) for name in ("t", "u")]

@@ -51,7 +51,7 @@ class Line:
         self.address = f"{host}:{port}"
 
     async def cut(self) -> None:
-        """Cut the connection, as when the process at its end dies."""
+        """Cut the connection, as if the process at its end had died."""
         assert self._server is not None
         self._server.close()
         for writer in self._open:
@@ -108,7 +108,7 @@ class Member:
         await self.lease.start(0)
 
     def named(self) -> list[int]:
-        """Return the ports of the agents that it would name to its clients."""
+        """Return the ports of the agents that this one would name to its clients."""
         return [agent.port for agent in self.client.cluster.agents]
 
     async def until(self, is_so: Callable[[], bool]) -> None:
@@ -161,7 +161,7 @@ async def pair(control: RunningControlPlane) -> AsyncIterator[Pair]:
 
 @pytest.mark.slow
 async def test_who_is_cut_off_is_not_named_until_he_is_back(pair: Pair) -> None:
-    """Earlier requests of its clients are dropped, since the clients have asked others in the meantime."""
+    """Earlier requests from its clients are dropped, since the clients have asked others in the meantime."""
     one, two = pair
     lease_id = one.lease.lease_id
     await one.line.cut()

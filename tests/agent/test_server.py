@@ -82,7 +82,7 @@ async def test_a_request_may_want_no_answer() -> None:
         assert await answers(client, 1) == [(2, "now!")]
 
 
-#: A limit that is short enough to be reached soon. The server looks at its connections four times in the shortest.
+#: A limit short enough to be reached soon. The server checks its connections four times in the shortest.
 SWEEPING_MS = 20
 BAD = {
     "garbage": b"GET / HTTP/1.1\r\n\r\n",

@@ -88,7 +88,7 @@ async def test_cancelling_before_the_tasks_first_turn_is_raised_in_the_work() ->
         try:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
-            # A coroutine that is closed instead of cancelled may not wait any more.
+            # A coroutine that is closed instead of cancelled must not wait any longer.
             await asyncio.sleep(0)
             cleaned.append("waited")
             raise

@@ -182,7 +182,7 @@ TUNED = throughput.work_of(throughput.READ_TUNED, "none")
 PRODUCED_AT = [(PRODUCED, LACUNA, THROUGHPUT, 300.0), (PRODUCED, LACUNA, BUSIEST, 75.0)]
 HALF, CLEAN = aborted(50, "none"), aborted(0, "none")
 CLIENT, CLIENTS = "the client's busiest thread", "the clients, the sockets, and Python"
-#: What was measured, the speeds of the machine, and the limit, its value, and how near Lacuna is to it.
+#: The measured figure, the machine's speeds, the limit, its value, and how near Lacuna is to it.
 NEAREST: dict[str, tuple[list[Any], dict[str, float], str, float, float]] = {
     "a client that never waits has the rate of its busiest thread": (
         PRODUCED_AT,

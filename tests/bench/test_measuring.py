@@ -246,7 +246,7 @@ class NoTopics:
 
 
 def test_a_jvm_is_warmed_for_longer_and_in_a_quick_run_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After 5 s, Kafka reaches half of its rate, which would flatter Lacuna; each kind of work is compiled separately."""
+    """After 5 s, Kafka reaches half its rate, which would flatter Lacuna; each kind of work is compiled separately."""
     warmed = {}
     filled = []
 

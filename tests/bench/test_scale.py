@@ -116,7 +116,7 @@ def test_a_fleet_is_driven_and_counted(results: dict[str, Any]) -> None:
     assert row["journal bytes"] > 100 * slices
     assert (
         row["view bytes"] > 3 * 100 * slices
-    )  # each partition is watched by an agent of each zone
+    )  # each partition is watched by an agent in each zone
     assert row["gets for consumers"] > 0
 
 

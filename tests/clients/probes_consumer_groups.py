@@ -82,7 +82,7 @@ class Member:
         while quiet < 3:
             told = [each.beat(owned=True) for each in members]
             if any(isinstance(each, str) for each in told):
-                return told  # as it is, because a member got an error
+                return told  # unchanged, because a member got an error
             quiet = quiet + 1 if all(each[1] is None for each in told) else 0
             time.sleep(0.01)
         return sorted(each.count for each in members)

@@ -33,7 +33,7 @@ _RENAMED = {"count_": "count", "index_": "index"}
 _OWN = {"api_keys", "brokers", "configs", "controllers", "finalized_features", "supported_features"}
 _OWN |= {"current_voters", "voters", "results", "log_dirs", "nodes", "config_resources"}
 FIRST_WITH_STATES = 4  # of ListGroups, which lists all groups before
-#: A request for each API, in the order of their keys, with fields of all its versions. Most are about groups that do
+#: A request for each API, ordered by key, with fields from all its versions. Most are about groups that do
 #: not exist. `Filling` says what $words stand for, and which fields they have without naming them.
 _REQUESTS: dict[str, Fields] = json.loads(Path(__file__).with_name("requests.json").read_text())
 

@@ -26,7 +26,6 @@ AMPLE_MS = 60_000
 
 
 def error_name(code: int) -> str:
-    """Kafka's name for an error code."""
     return ErrorCode(code).name
 
 
@@ -158,7 +157,7 @@ class Target:
         while not self.has_logs(name, partitions) and self.now() < deadline:
             self.sleep(0.01)
         if self.advance is None:
-            self.sleep(0.1)  # Kafka's coordinators hear of a topic after its leader
+            self.sleep(0.1)  # Kafka's coordinators learn of a topic after its leader does
         return name
 
     def has_logs(self, name: str, partitions: int) -> bool:
@@ -373,7 +372,6 @@ def creatable(name: str, partitions: int = 1, factor: int = 1, **configs: object
 
 
 def _errors(answer: Any) -> set[str]:
-    """The names of all errors anywhere in an answer."""
     found: set[str] = set()
     if isinstance(answer, dict):
         for key, value in answer.items():

@@ -70,9 +70,7 @@ class Group:
         member.close()
 
     def poll_until(self, done: Callable[[], bool], seconds: float = 240) -> None:
-        """A member that misses an answer may be fenced until its session ends, as in Kafka, so this waits for a long
-        time.
-        """
+        """Waits a long time, since a member that misses an answer may be fenced until its session ends, as in Kafka."""
         deadline = time.monotonic() + seconds
         while not done():
             assert time.monotonic() < deadline, self.sizes()
@@ -136,7 +134,7 @@ def test_three_members_one_leaves_and_one_dies(quick: Cluster, group: Group) -> 
     hurry(quick, SHORT_SESSION_MS)
     soon = quick.embedded.clock.now_ms() + SESSION_MS // 2
     group.poll_until(lambda: _session_end_ms(quick, group.group, first.memberid()) < soon)
-    group.members.remove(third)  # nobody polls it any more, and max.poll.interval.ms is far away
+    group.members.remove(third)  # it is no longer polled, and max.poll.interval.ms is far away
     third.unsubscribe()
     group.settle(6)
     third.close()

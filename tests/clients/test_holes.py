@@ -93,7 +93,7 @@ def test_100_000_aborted_records(
     bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool
 ) -> None:
     """S17, S18: librdkafka immediately passes 100,000 aborted records, without error or payload, if they are all that
-    it requests, the end of a log, or followed by another record.
+    it requests, the end of a log, or are followed by another record.
     """
     name, plain = topic(), producer(bootstrap)
     kept = send(plain, name, [b"before"])

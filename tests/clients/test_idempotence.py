@@ -1,4 +1,4 @@
-"""Tests that idempotent producers write everything once and in order, and learn which records were rejected (S10-S12)."""
+"""Tests that idempotent producers write everything once, in order, and learn which records were rejected (S10-S12)."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ async def test_what_cannot_be_set_is_refused_with_the_reason(
 
 
 async def test_one_broker_has_configs_of_its_own(setup: Setup) -> None:
-    """They take precedence over those of all brokers; configs that only tune files and threads are checked and shown."""
+    """They override those of all brokers; configs that only tune files and threads are checked and shown."""
     node_id = str(setup.running.context.lease.node_id)
     assert await alter(setup, num_io_threads="4", max_connections="50") == (0, "")
     assert await alter(setup, SET, node_id, num_io_threads=" 5 ", max_connections="40") == (0, "")

@@ -155,10 +155,10 @@ async def test_what_is_no_token_fails_as_a_wrong_password_does(tokens: Tokens) -
     answers = [
         (await tokens.by_token(made.token_id, "wrong"))[1],
         (await tokens.by_token("no-such-token", password(made)))[1],
-        (await tokens.by_token("alice", "secret"))[1],  # a user is no token
+        (await tokens.by_token("alice", "secret"))[1],  # a user is not a token
         await log_in(
             await RawClient.connect(tokens.running.server.port),
-            ScramClient(made.token_id, password(made)),  # and a token is no user
+            ScramClient(made.token_id, password(made)),  # and a token is not a user
         ),
     ]
     assert {each.error_code for each in answers} == {ErrorCode.SASL_AUTHENTICATION_FAILED}

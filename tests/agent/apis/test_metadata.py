@@ -288,9 +288,7 @@ async def test_only_producers_of_librdkafka_are_told_of_agents_that_have_gone(
 
 
 async def test_a_hidden_agent_leads_nothing_and_is_a_broker_while_it_leaves() -> None:
-    """It still answers requests that it has read, and some clients close their connection to a node that is not a
-    broker.
-    """
+    """It still answers requests that it has read, and some clients disconnect from a node that is not a broker."""
     setup = Scripted()
     one, two = agents(2)
     for leaving, expected in (([1], [1, 2]), ([], [2])):

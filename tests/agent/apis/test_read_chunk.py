@@ -39,7 +39,7 @@ def first_bytes(stage: Stage) -> ReadChunkRequest:
 
 
 def ask(stage: Stage, **fields: Any) -> ReadChunkResponse:
-    """Ask the second agent for the first bytes of a segment; `fields` override those of the request."""
+    """Send the second agent a request for the first bytes of a segment; `fields` override those of the request."""
     request = first_bytes(stage)._replace(**fields)
     address = (stage.agents[1].name, KAFKA_PORT)
 
@@ -130,7 +130,7 @@ def test_answers_take_a_bounded_part_of_memory_until_they_are_sent(stage: Stage)
 
     stage.run(serve_all())
     assert sorted(answer.error_code for answer in answers) == [0, 0, 89]
-    # The chunk can be forgotten, and what is to be sent is all that is left.
+    # The chunk can be forgotten, and only the bytes to be sent are left.
     shared.chunks.clear()
     assert shared.outside_bytes == 2 * request.size
     assert ask(stage) == ReadChunkResponse(89)

@@ -1,6 +1,6 @@
 """Behaviour common to several APIs: skipped fields, views that lag behind, and data that is not kept.
 
-GetTelemetrySubscriptions and PushTelemetry request no metrics and store none (KIP-714).
+GetTelemetrySubscriptions requests no metrics, and PushTelemetry stores none (KIP-714).
 """
 
 from collections.abc import Callable

@@ -63,7 +63,6 @@ def commands_of(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> list[Command]:
 
 
 async def letters(setup: Setup, name: str) -> list[Record]:
-    """Return the records in the first partition of a topic."""
     known = setup.running.control.cluster.topics_by_name[name]
     view = setup.running.control.partition(known.topic_id, 0)
     await view.ready()
@@ -72,7 +71,6 @@ async def letters(setup: Setup, name: str) -> list[Record]:
 
 
 async def produce(setup: Setup, count: int = 3, value: bytes = b"v") -> None:
-    """Append a batch of records."""
     now_ms = setup.running.context.clock.now_ms()
     new = tuple(NewRecord(offset_delta=n, timestamp=now_ms, value=value) for n in range(count))
     part = wire.PartitionProduceData(0, memoryview(BatchToWrite(records=new).encode()))
@@ -173,7 +171,7 @@ async def test_a_session_has_epochs(setup: Setup) -> None:
     closed = await acknowledge(setup, -1, topic_id, 0, 0)
     assert not closed.responses[0].partitions[0].error_code
     assert (await fetch(setup, -1, topic_id)).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
-    # What the session held and did not acknowledge is available again.
+    # Records that the session held but did not acknowledge are available again.
     assert acquired(await fetch(setup, 0, topic_id, max_records=3))[0] == (1, 2, 2)
     assert not (await fetch(setup, -1, topic_id)).error_code
 

@@ -43,7 +43,7 @@ REASONS: Final = {
 _RECORD_LIMIT: Final = 1
 _LIMIT_SECONDS: Final = 30.0
 
-#: The tables by their titles.
+#: The tables by title.
 TABLES: Final = dict(
     table.split("\n", 1)
     for table in Path(__file__).with_suffix(".txt").read_text().strip().split("\n\n")
@@ -205,7 +205,11 @@ class Stage:
         )
         while True:
             answer = await self._client.call(1, asked)
-            if answer.error_code not in (14, 15, 16):  # the coordinator loads, or is not there yet
+            if answer.error_code not in (
+                14,
+                15,
+                16,
+            ):  # the coordinator is loading, or does not exist yet
                 return answer
             await asyncio.sleep(0.1)
 

@@ -61,7 +61,7 @@ async def test_no_connection_is_served_before_what_is_owed_is_paid(setup: Setup)
     await limit(setup, PRODUCED, 1000.0)
     async with another(setup) as first, another(setup) as second, another(setup) as third:
         answer = await first.call(9, records(-1))
-        assert answer.throttle_time_ms > 90_000  # as Kafka, for as long as it takes
+        assert answer.throttle_time_ms > 90_000  # as in Kafka, as long as it takes
         body = encode_body(PRODUCE, 9, records(-1))
         second.send(encode_request(PRODUCE, 9, body))
         while setup.running.context.metrics.request_bytes_now < len(body):

@@ -15,7 +15,6 @@ from tests.agent.plane import create_topic, hold_deltas
 
 
 async def deleted(setup: Setup, *states: wire.DeleteTopicState) -> Any:
-    """Delete topics at v6."""
     return (await setup.client.call(6, wire.DeleteTopicsRequest(states, (), SECOND))).responses
 
 

@@ -142,7 +142,7 @@ class Writer:
         )
 
     async def end(self, *, committed: bool) -> None:
-        """Commit or abort."""
+        """Commit or abort the transaction."""
         command = EndTxn(
             transactional_id=self.transactional_id,
             producer_id=self.producer[0],
@@ -257,7 +257,6 @@ class Log:
 
 
 def call_of(version: int, context: Any = None) -> Call:
-    """Return the context of a request."""
     return Call(context, anybody(), version)
 
 

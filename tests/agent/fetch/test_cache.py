@@ -152,7 +152,7 @@ async def test_what_one_consumer_reads_leaves_the_cache_to_what_several_do(
             await log.fetch(offset, partition_max_bytes=1)
             assert sum(load.size for load in cache._finished) == cache._finished_bytes
             assert cache.metrics.bytes_now == sum(load.size for load in loads(log))
-        # The last one, and what fits into an eighth.
+        # The last one, and those that fit into an eighth.
         assert len(cache._finished) == (2 if is_kept else 0)
         assert (len(cache._loads) == 1) is is_kept
         reads = log.store.metrics.gets
@@ -279,7 +279,7 @@ async def test_a_truncated_object_is_corrupt_too() -> None:
 async def test_s3_up_to_a_bad_object_records_are_served_and_at_it_an_error(
     is_changed: bool, value: bytes
 ) -> None:
-    """The answer has no bytes from the bad object; if it is empty, it has an error, without which clients would loop."""
+    """The answer has no bytes from the bad object; if empty, it has an error, without which clients would loop."""
     async with open_log() as log:
         await log.create_topic("t")
         for _ in range(4):

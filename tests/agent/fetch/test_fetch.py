@@ -45,7 +45,7 @@ async def test_s13_read_uncommitted_reads_to_the_high_watermark_and_read_committ
         assert records_of(uncommitted) == [(0, b"plain"), (1, b"open"), (2, b"behind")]
         await writer.end(committed=True)
         behind = records_of(await log.fetch(1))
-        # What was coalesced begins before the asked offset: a client skips that (S15).
+        # The coalesced batch begins before the requested offset: a client skips the excess (S15).
         assert [record for record in behind if record[0]] == [(1, b"open"), (2, b"behind")]
 
 

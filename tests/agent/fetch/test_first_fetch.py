@@ -71,7 +71,7 @@ class Consumers:
 async def consumers() -> AsyncIterator[Consumers]:
     async with open_log() as log:
         await log.create_topic("t")
-        await log.fetch(0, min_bytes=1, **WAITS)  # the partition's view is there
+        await log.fetch(0, min_bytes=1, **WAITS)  # the partition's view now exists
         yield Consumers(log)
 
 

@@ -67,7 +67,7 @@ async def test_a_batch_has_holes_where_records_were_superseded() -> None:
         for partition, offset in ((0, 1), (1, 2), (0, 3), (0, 4)):
             await commit(log, offset, partition)
         answer = await ask(log, 0, max_wait_ms=5000)
-        while next_offset_of(answer) < 4:  # the view may have been told of some commits only
+        while next_offset_of(answer) < 4:  # the view may know of only some commits
             answer = await ask(log, 0)
         assert [offset for offset, _ in records_of(answer)] == [1, 3]
         assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (

@@ -137,7 +137,7 @@ class Model:
             assert all(map(self.is_committed, marks_of(answer)))
             assert end <= max(asked, self.last_stable_offset())
             assert read == kept
-        elif self.is_merged:  # which takes aborted records away, and no others
+        elif self.is_merged:  # which removes aborted records, and no others
             missing = {*range(asked, end)}.difference(read)
             assert {self.outcomes.get(self.transactions[offset]) for offset in missing} <= {ABORTED}
         else:

@@ -122,7 +122,7 @@ async def check(
         is_merged = any(kind == "merge" for kind, _, _ in history)
         expected = [(offset, value) for offset, (value, _) in enumerate(model.records)]
         if is_merged:
-            # S14: aborted records that compaction removed are holes there too, no others.
+            # S14: only aborted records that compaction removed are holes here too.
             missing = [each for each in expected if each not in everything]
             assert [each for each in expected if each in everything] == everything
             gone = {model.outcomes.get(model.records[offset][1]) for offset, _ in missing}

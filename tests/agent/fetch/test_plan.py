@@ -205,7 +205,7 @@ def test_of_those_that_span_an_offset_the_last_one_counts(
         expected = None if held is None or index is None else (held, index)
         assert found_by.find(KEY, plan, number) == expected
         assert found_by.find((b"other", 0), plan, number) is None
-        # Nothing is missed by who looks only where it is told that something may be found.
+        # A reader that looks only where something may be found misses nothing.
         following = found_by.next_after(KEY, 4 * number)
         for between in range(number + 1, 12):
             if 4 * between < following:

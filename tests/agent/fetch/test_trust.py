@@ -19,7 +19,7 @@ from tests.agent.fetch.log import Log, TestStore, make_batch, open_log, records_
 from tests.agent.harness import ScriptedControl
 from tests.doubles.clock import iterations, until
 
-#: How long a view is trusted, how long fetches wait, and a sleep through both (seconds). No delay is as long.
+#: How long a view is trusted, how long fetches wait, and a sleep longer than both (seconds). No delay is as long.
 TRUSTED, WAIT, SLEEP = 900.0, 600.0, 1400.0
 
 

@@ -1,6 +1,4 @@
-"""An embedded cluster with concurrent jobs: one compacts extents that are being merged, and one writes without a
-transaction.
-"""
+"""An embedded cluster with concurrent jobs: one compacts extents being merged, and one writes without a transaction."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -62,7 +60,6 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
-    """A new topic for this test."""
     name: str = request.node.name
     return cluster.create_topic("".join(each if each.isalnum() else "-" for each in name))
 

@@ -31,7 +31,7 @@ CLEAN = replace(
         clean=CleanSettings(min_bytes=0),
     ),
 )
-#: How much time passes twice after a phase of a history: enough for tombstones that go soon.
+#: The time that passes twice after each phase of a history: enough for tombstones that expire soon.
 PHASE_MS = 20_000
 
 
@@ -134,12 +134,11 @@ COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
 
 
 def _without_room(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
-    """Let a pass note at most `keys` keys."""
     monkeypatch.setattr(cleaner(cluster), "_new_table", lambda: _Small(keys))
 
 
 class _Small:
-    """A KeyTable that is full after `keys` keys."""
+    """A KeyTable that is full once it has `keys` keys."""
 
     def __init__(self, keys: int) -> None:
         self._table = KeyTable(1 << 20, bytes(16))

@@ -41,7 +41,6 @@ def cluster() -> Iterator[Cluster]:
 
 
 def housekeeping(cluster: Cluster) -> Housekeeping:
-    """Return the first agent's housekeeping."""
     found = cluster.embedded.agents[0].housekeeping
     assert found is not None
     return found
@@ -122,7 +121,6 @@ def read(
 
 @pytest.fixture
 def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
-    """A new topic for this test."""
     return cluster.create_topic(request.node.name)
 
 

@@ -1,4 +1,4 @@
-"""The oldest API versions, with any log, any limits and malformed frames. kafka-python encodes and decodes (S14, S24)."""
+"""The oldest API versions, with any log, any limits and odd frames; kafka-python encodes and decodes (S14, S24)."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

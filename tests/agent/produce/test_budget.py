@@ -134,7 +134,7 @@ async def _waits(log: Log) -> None:
     assert flusher.queued_bytes
 
 
-#: With a burst of one flush, all others wait for a minute.
+#: With a burst of one flush, all others wait a minute.
 SLOW = ProduceSettings(
     requests_budget=1, flush_burst=1, longest_flush_wait_ms=60_000, flush_bytes=3000
 )

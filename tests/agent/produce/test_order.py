@@ -173,7 +173,7 @@ async def check(
 ) -> None:
     produce = ProduceSettings(max_flushes=3, flush_bytes=flush_bytes, commit_timeout_ms=patience_ms)
     async with open_log(produce=produce) as log:
-        # What comes with another codec is compressed anew.
+        # Batches with another codec are recompressed.
         await log.create_topic("t", compression_type="zstd" if Codec.ZSTD in codecs else "producer")
         log.store.failing_sequences = failing_puts
         lose_some(log, lost)

@@ -625,7 +625,7 @@ async def test_unknown_topics_and_partitions() -> None:
 
 
 async def test_s6_a_topic_deleted_with_its_batch_in_flight() -> None:
-    """A client that used the name gets an error for the name. Before v13, many clients treat UNKNOWN_TOPIC_ID as fatal."""
+    """A client that used the name gets an error for it. Before v13, many treat UNKNOWN_TOPIC_ID as fatal."""
     async with open_log() as log:
         topic_id = await log.create_topic("t")
         log.store.gate = threading.Event()

@@ -151,9 +151,7 @@ async def test_the_size_counts_before_and_after() -> None:
 
 
 async def test_what_does_not_fit_the_queue_comes_again() -> None:
-    """S12: a request of a few bytes may expand to megabytes. A rejected batch leaves a gap, but does not break the
-    order.
-    """
+    """S12: a request of a few bytes may expand to megabytes. A rejected batch leaves a gap, but no disorder."""
     settings = ProduceSettings(max_flushes=1, flush_bytes=1, max_queued_bytes=1)
     async with open_log(produce=settings) as log:
         await log.create_topic("t", compression_type="uncompressed")
@@ -286,7 +284,9 @@ async def test_s18_most_of_what_aborts_among_many_producers_is_not_read_on_s3() 
         view = log.control.partition(log.topic_id, 0)
         await view.ready()
         extents = view.extents
-        assert len(extents) == 8 * (PRODUCERS + 1)  # one a transaction, though each sent four times
+        assert len(extents) == 8 * (
+            PRODUCERS + 1
+        )  # one per transaction, though each sent four times
         stored, batch = sum(extents.sizes), len(make_batch(BATCH_VALUE))
         committed = kept * BATCHES * batch + 8 * len(make_batch(b"plain"))
         before = log.store.metrics.bytes_read

@@ -18,7 +18,7 @@ from lacuna.testing.cluster import Cluster
 from lacuna.wire.messages import client_quotas as wire
 from tests.clients.hurry import keep_leases
 
-#: Kafka's order: the first that there is holds. The value of each is its place.
+#: Kafka's order: the first that exists applies. The value of each is its position.
 LEVELS: tuple[Entity, ...] = (
     (("client-id", "app"), ("user", "alice")),
     (("client-id", None), ("user", "alice")),
@@ -152,7 +152,7 @@ def test_over_half_a_minute_the_sum_is_the_quota(clients: tuple[int, ...]) -> No
 
 @pytest.mark.slow
 def test_real_producers_get_no_more_than_the_quota() -> None:
-    """librdkafka sends as much as it can through two agents until it is throttled; on a busy machine, it may send less."""
+    """librdkafka sends what it can through two agents until it is throttled; on a busy machine, it may send less."""
     with Cluster(agents=2) as cluster:
         keep_leases(cluster)
         cluster.create_topic("t", 6)
@@ -179,7 +179,7 @@ def test_real_producers_get_no_more_than_the_quota() -> None:
             producer.poll(0)
             producer.purge()
         seconds = time.monotonic() - began
-        # A second's worth is given at once, to each agent the part that it has before the other has asked.
+        # A second's worth is granted immediately: to each agent, the part that it has before the other one has asked.
         assert acknowledged <= RATE * (seconds + 2) * 1.1
 
 

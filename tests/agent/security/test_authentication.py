@@ -38,7 +38,7 @@ class Connection:
         self.clock = ManualClock()
         self.outcome = Authenticated(ALICE)
         self.steps: list[tuple[bool, bool]] = []
-        #: Those that somebody still refers to.
+        #: Those that are still referenced.
         self.exchanges: WeakSet[Scripted] = WeakSet()
         self.session = Authentication(
             SASL, self.clock, {"A": self._make, "B": self._make}, longest_ms
@@ -222,7 +222,7 @@ async def test_who_authenticates_again_goes_on_even_if_late(passed_ms: int) -> N
         assert connection.serves()
         connection.clock.advance(passed_ms)
     connection.session.choose("A", sends_tokens=False)
-    assert not connection.serves()  # not while it is under way
+    assert not connection.serves()  # not while it is in progress
 
 
 async def test_who_authenticates_again_at_once_is_refused_and_stays() -> None:

@@ -139,7 +139,7 @@ async def test_an_exchange_that_has_ended_keeps_nothing_and_takes_nothing() -> N
 
 async def test_all_agents_of_a_cluster_ask_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Comparing agents does not reveal which users exist, are in the file, or are made up."""
-    # New salts are in use at once, however busy the machine is.
+    # New salts are used immediately, however busy the machine is.
     monkeypatch.setattr("lacuna.agent.security.sasl.users._MOST_WAIT_SECONDS", 200.0)
     secrets = {"one": b"", "other": b""}
     agents = [

@@ -123,7 +123,7 @@ async def test_versions_that_are_not_enabled_are_refused(
 ) -> None:
     context = files.context()
     context.minimum_version = context.maximum_version = version
-    context.set_ciphers("ALL:@SECLEVEL=0")  # or OpenSSL offers no TLS 1.1 of its own accord
+    context.set_ciphers("ALL:@SECLEVEL=0")  # otherwise, OpenSSL does not offer TLS 1.1
     async with listening(files.settings(tls_versions=enabled)) as server:
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await connect(server, context)
@@ -381,7 +381,6 @@ async def test_files_that_change_are_used_for_new_connections(
 
 
 def hello(context: ssl.SSLContext) -> bytes:
-    """Return a ClientHello."""
     outgoing = ssl.MemoryBIO()
     connection = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
     with pytest.raises(ssl.SSLWantReadError):
