@@ -127,7 +127,7 @@ def make_context(
     settings: AgentSettings | None = None,
     access: Access | None = None,
 ) -> AgentContext:
-    """An agent's context in which everything is real except `control`."""
+    """Return an agent's context in which everything is real except `control`."""
     settings = settings or AgentSettings()
     metrics = AgentMetrics()
     access = access or open_to_all()

@@ -1,4 +1,4 @@
-"""Clients that disconnect while the server still has requests of theirs."""
+"""Clients that disconnect while the server still has requests from them."""
 
 import asyncio
 

@@ -149,7 +149,7 @@ async def test_what_arrives_during_a_slow_put_becomes_hot() -> None:
 async def test_readers_leave_room_for_what_waits_for_its_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """They may hold more than the bound, and then nothing else is kept."""
+    """They may hold more than the bound, in which case nothing else is kept."""
     monkeypatch.setattr(agent_hot, "_KEPT_BYTES", 0)
     async with open_log(produce=HOT) as log:
         await log.create_topic("t")
@@ -204,7 +204,7 @@ async def copy_now(log: Log) -> None:
 
 
 async def test_the_newest_is_copied_to_the_bucket_now_and_then_and_at_the_end() -> None:
-    """A restored journal is older than the copy, which has the position that the journal had reached."""
+    """A restored journal is older than the copy, which contains the position that the journal had reached."""
     store = TestStore()
     async with open_log(store=store, produce=HOT) as log:
         await log.create_topic("t")
@@ -402,7 +402,7 @@ async def test_without_a_control_plane_a_read_says_so() -> None:
 
 
 async def test_a_read_does_not_wait_for_the_append_of_a_later_commit() -> None:
-    """Its answer contains only what is durable. An append to a bucket takes as long as a PUT."""
+    """Its answer contains only durable records. An append to a bucket takes as long as a PUT."""
     journal = MemoryJournal("cluster")
     async with open_log(produce=HOT, journal=journal) as log:
         await log.create_topic("t")

@@ -96,7 +96,7 @@ def test_who_was_told_is_not_waited_for(stage: Stage) -> None:
 
 
 def test_a_member_is_waited_for_until_its_heartbeat(stage: Stage) -> None:
-    """S26: the member then looks for its coordinator at once, instead of connecting here again."""
+    """S26: the member then finds its new coordinator immediately, instead of connecting here again."""
     one = stage.agents[0].target()
     assert heartbeat(one) == "UNKNOWN_MEMBER_ID"
     leaving = Leaving(stage, stage.agents[0])

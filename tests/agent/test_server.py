@@ -187,7 +187,7 @@ async def test_bytes_of_the_agent_are_bounded_and_given_back() -> None:
 
 @pytest.mark.slow
 async def test_a_slow_reader_holds_only_itself() -> None:
-    """One answer exceeds the write buffer, and then its next request waits."""
+    """One answer exceeds the write buffer, so its next request waits."""
     started = 0
 
     async def handle(call: Call, request: bytes) -> bytes:
@@ -317,7 +317,7 @@ async def test_who_goes_on_after_adding_offsets_is_not_disconnected() -> None:
 async def test_requests_that_do_not_go_on_keep_nobody_waiting_for_their_memory(
     caplog: pytest.LogCaptureFixture, drips: bool
 ) -> None:
-    """They take all the memory that an agent may hold. Without other waiting clients, they would be left alone."""
+    """They take all the memory that an agent may hold. If no other clients were waiting, they would be left alone."""
     doors, context = setup(
         max_agent_bytes=2048, max_offsets_wait_ms=SWEEPING_MS, max_request_bytes=4096
     )

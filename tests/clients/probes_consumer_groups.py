@@ -13,7 +13,7 @@ from .wire import Fields
 
 
 class Member:
-    """A member that speaks the consumer protocol; it sends heartbeats only when told to."""
+    """A member that speaks the consumer protocol; it sends heartbeats only on request."""
 
     def __init__(self, t: Target, group: str, topics: list[str] | None = None, **more: Any) -> None:
         self.t, self.group, self.epoch = t, group, 0

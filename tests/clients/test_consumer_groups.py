@@ -1,4 +1,4 @@
-"""Consumer groups of KIP-848 with librdkafka: join, move, die, upgrade and downgrade (S26). Also, its share consumer.
+"""Consumer groups of KIP-848 with librdkafka: join, move, die, upgrade and downgrade (S26). Also, share consumers.
 
 The coordinator's heartbeat interval is short here.
 """
@@ -121,7 +121,7 @@ def group(quick: Cluster, request: pytest.FixtureRequest) -> Iterator[Group]:
 
 
 def test_three_members_one_leaves_and_one_dies(quick: Cluster, group: Group) -> None:
-    """S26: partitions move step by step: at once after a leave, and after a death once the session ends."""
+    """S26: partitions move step by step, immediately after a leave, and after a death once the session ends."""
     first = group.join()
     group.settle(6)
     second, third = group.join(), group.join()

@@ -30,7 +30,7 @@ def _fails(action: Callable[[], object]) -> KafkaError:
 
 
 def _await_stable(bootstrap: str, name: str) -> None:
-    """Wait until the open transactions in partition 0 have ended, as a read_committed consumer does at its end."""
+    """Wait until the open transactions in partition 0 have ended, as a read_committed consumer does at the end."""
     _, end = watermarks(bootstrap, name, UNCOMMITTED)
     who = consumer(bootstrap)
     try:

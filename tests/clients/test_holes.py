@@ -35,7 +35,7 @@ def _between_holes(bootstrap: str, name: str, unique: Unique, *records: list[byt
 def test_seed_004_continues_at_offset_11(
     bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool
 ) -> None:
-    """S16, S17 (004_): after a wholly aborted range the next fetch asks for offset 11.
+    """S16, S17 (004_): after a wholly aborted range, the next fetch requests offset 11.
 
     Kafka has 10 records and a control record there. Lacuna has 11 records, because it reserves no offset for control
     records.

@@ -202,7 +202,7 @@ MEMBERS: list[tuple[Callable[..., Any], str, set[tuple[int, int]]]] = [
 
 @pytest.fixture(scope="module")
 def old_cluster() -> Iterator[Cluster]:
-    """A cluster that removes aborted records only when a test asks for it."""
+    """A cluster that removes aborted records only on a test's request."""
     with Cluster(parts=PARTS) as cluster:
         yield cluster
 

@@ -94,7 +94,7 @@ def test_nothing_beyond_the_last_stable_offset(
 def test_a_waiting_consumer_wakes_at_the_commit(
     bootstrap: str, topic: Topic, unique: Unique
 ) -> None:
-    """S13: a fetch that waits at the LSO is answered as soon as the LSO moves."""
+    """S13: a fetch that waits at the LSO is answered as soon as the LSO advances."""
     name, who = topic(), producer(bootstrap, unique("t"))
     waiting = consumer(bootstrap, COMMITTED, fetch_wait_max_ms=120_000, socket_timeout_ms=300_000)
     waiting.assign([TopicPartition(name, 0, 0)])

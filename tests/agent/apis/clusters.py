@@ -1,4 +1,4 @@
-"""An agent of a real control plane, and a client that asks it by API key and version."""
+"""An agent on a real control plane, and a client that sends requests by API key and version."""
 
 import asyncio
 from typing import Any

@@ -166,7 +166,7 @@ async def test_what_is_no_token_fails_as_a_wrong_password_does(tokens: Tokens) -
 
 
 async def test_who_has_a_token_may_not_ask_about_tokens_or_set_passwords(tokens: Tokens) -> None:
-    """Clients that have not authenticated may not ask about tokens either."""
+    """Clients that have not authenticated may not request tokens either."""
     made = await create(await tokens.client("alice"))
     with_token, _ = await tokens.by_token(made.token_id, password(made))
     for client in (with_token, await tokens.client()):

@@ -180,7 +180,7 @@ async def test_the_latest_offsets_need_no_view() -> None:
 
 
 async def test_a_partition_that_is_named_twice_is_answered_once_with_invalid_request() -> None:
-    """As in Kafka, for any number of repetitions and any timestamps; v0 may ask for several offsets of a partition."""
+    """As in Kafka, for any number of repetitions and any timestamps; v0 may request several offsets of a partition."""
     async with open_log() as log:
         await fill(log)
         topics = [

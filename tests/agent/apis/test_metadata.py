@@ -208,7 +208,7 @@ async def test_creation_is_off_by_request_or_by_setting() -> None:
 
 @pytest.mark.parametrize("by_id", [False, True])
 async def test_a_topic_that_another_agent_has_just_made_is_there(by_id: bool) -> None:
-    """A tool creates the topic through one agent, and a consumer that may not create topics asks another."""
+    """A tool creates the topic through one agent, and a consumer that may not create topics uses another."""
     setup, new_id = Scripted(), TOPIC_ID[::-1]
 
     def come(_: Command) -> Reply:

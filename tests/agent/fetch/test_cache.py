@@ -171,7 +171,7 @@ async def test_more_than_the_cache_holds_is_served_all_the_same() -> None:
 
 
 async def test_a_consumer_that_tails_does_not_read_the_store() -> None:
-    """Batches from a flush are kept for consumers that wait for them."""
+    """Batches from a flush are kept for consumers that are waiting for them."""
     async with open_log() as log:
         await log.create_topic("t")
         offset = 0

@@ -321,7 +321,7 @@ async def test_unknown_topics_partitions_and_epochs() -> None:
 async def test_s13_an_unknown_partition_does_not_end_the_wait_for_another(
     unknown: tuple[str, int],
 ) -> None:
-    """As in Kafka: its error comes with the records of the other partition; alone, it is returned at once."""
+    """As in Kafka: its error comes with the records of the other partition; alone, it is returned immediately."""
     async with open_log() as log:
         await log.create_topic("t")
         alone = await log.ask(fetch_request({unknown: 0}, max_wait_ms=600_000))
@@ -420,7 +420,7 @@ def request(session_id: int, session_epoch: int, topics: list[FetchTopic]) -> Fe
 
 
 def test_an_incremental_fetch_is_sent_back_to_a_full_one() -> None:
-    """S21: after an empty answer, the client would retry at once, without end."""
+    """S21: after an empty answer, the client would retry immediately, without end."""
     answer = refuse(call_of(12), request(7, 3, []), 56)
     assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert answer.responses == ()

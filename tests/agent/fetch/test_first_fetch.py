@@ -19,7 +19,7 @@ WAITS = {"max_wait_ms": 20}
 
 
 class Consumers:
-    """Consumers of an agent that receives changes only when it asks for them."""
+    """Consumers of an agent that receives changes only when it requests them."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -43,7 +43,7 @@ class Consumers:
 
     @asynccontextmanager
     async def unheard(self, value: bytes) -> AsyncIterator[None]:
-        """A record acknowledged elsewhere, which this agent learns of when it asks, or at the end of the block."""
+        """Acknowledge a record elsewhere, which this agent learns of when it asks, or at the end of the block."""
         control = self.log.control
         deliver, unread = control.deliver, []
 
@@ -121,7 +121,7 @@ async def test_s7_who_does_not_wait_is_not_told_that_there_is_nothing_without_as
 
 
 async def test_nobody_asks_for_what_follows() -> None:
-    """Neither later fetches on a connection nor those in its session ask."""
+    """Neither later fetches on a connection nor those in its session do."""
     async with consumers() as some:
         connection = peer()
         session_id = (await some.fetch(connection, session_epoch=0, **WAITS)).session_id

@@ -78,7 +78,7 @@ async def test_s14_nothing_of_an_open_transaction_is_sent_along() -> None:
 
 
 async def test_s14_aborted_records_that_housekeeping_took_away_stay_away() -> None:
-    """Their extents and dead range are gone, and their neighbours are unchanged."""
+    """Their extents and dead range are gone, and the neighbouring records are unchanged."""
     async with open_log() as log:
         writer = await three_runs(log)
         await log.fetch(0, isolation=READ_UNCOMMITTED)
@@ -97,7 +97,7 @@ async def test_s14_aborted_records_that_housekeeping_took_away_stay_away() -> No
 
 
 async def test_s19_records_that_nobody_drops_are_coalesced_once_for_both_levels() -> None:
-    """This includes fetches from the middle of a batch, since everything before it is live."""
+    """This includes fetches from the middle of a batch, since all records before it are live."""
     async with open_log() as log:
         await log.create_topic("t")
         for number in range(9):

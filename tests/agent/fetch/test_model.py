@@ -43,7 +43,7 @@ class Model:
     outcomes: dict[int, str] = field(default_factory=dict)
 
     def last_stable_offset(self) -> int:
-        """Return the first offset of a transaction without an outcome."""
+        """Return the first offset of a transaction that is still open."""
         for offset, (_, transaction) in enumerate(self.records):
             if transaction and transaction not in self.outcomes:
                 return offset
@@ -83,7 +83,7 @@ async def play(log: Log, history: list[tuple[str, int, int]], merger: Merger) ->
 
 
 async def read_all(log: Log, isolation: int, limit: int) -> list[tuple[int, bytes]]:
-    """Read like a client: continue at the next offset of each answer, until no more records come."""
+    """Read like a client: continue at the next offset of each answer until no more records are returned."""
     offset = 0
     seen: list[tuple[int, bytes]] = []
     while True:

@@ -23,7 +23,7 @@ COMMITTED, ABORTED, OPEN, REMOVED = "committed", "aborted", "open", "removed"
 
 @dataclass(frozen=True)
 class Run:
-    """A run of batches: offsets, bytes, and the outcome of its transaction."""
+    """A run of batches: their offsets and bytes, and the outcome of their transaction."""
 
     base_offset: int
     next_offset: int
@@ -168,7 +168,7 @@ NOTHING = WalkedBatches(array("q"), array("q"), array("q"), array("q"))
 
 
 def piece(number: int, sequence: int = 0) -> Piece:
-    """Return the number-th piece of a log whose pieces have three offsets each, followed by a hole."""
+    """Return the number-th piece of a log whose pieces have three offsets each, followed by a one-offset hole."""
     return Piece(1, sequence, 10 * number, 10, 4 * number, 4 * number + 3, 0)
 
 

@@ -32,7 +32,7 @@ def sleep_through(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 @contextmanager
 def deaf(log: Log) -> Iterator[list[tuple[Any, ...]]]:
-    """Hold back the control plane's messages in the socket until the end of the block."""
+    """Hold the control plane's messages back in the socket until the end of the block."""
     unread: list[tuple[Any, ...]] = []
     deliver = log.control.deliver
     with pytest.MonkeyPatch.context() as patch:
@@ -198,7 +198,7 @@ async def test_who_cannot_ask_says_so() -> None:
 
 
 class AwayControl(ScriptedControl):
-    """A control plane that answers no call, and fails each one once `gave_up` is set."""
+    """A control plane that answers no calls, and fails them once `gave_up` is set."""
 
     def __init__(self) -> None:
         super().__init__()

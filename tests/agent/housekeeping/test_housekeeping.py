@@ -177,7 +177,7 @@ def test_aborted_records_leave_for_good(cluster: Cluster, topic: str) -> None:
 
 @pytest.mark.slow
 def test_a_wholly_aborted_log_leaves_no_object(cluster: Cluster, topic: str) -> None:
-    """S14, S17: nothing is left to write, and the consumer still passes the hole."""
+    """S14, S17: nothing is left to write, and the consumer still moves past the hole."""
     merge_all(cluster)
     collect_all(cluster)
     before = objects(cluster)
@@ -211,7 +211,7 @@ def test_an_ongoing_transaction_is_not_touched(cluster: Cluster, topic: str) -> 
 
 @pytest.mark.slow
 def test_growth_is_bounded_over_many_rounds(cluster: Cluster, topic: str) -> None:
-    """After rounds of flushes, merges and collections, the number of objects and the state are unchanged."""
+    """Rounds of flushes, merges and collections leave the number of objects and the state size unchanged."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     sizes, counts = [], []
     for round_number in range(6):

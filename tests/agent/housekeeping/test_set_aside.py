@@ -64,7 +64,7 @@ def cluster(store: Stricken) -> Iterator[Cluster]:
 
 
 def produced(cluster: Cluster, name: str, count: int) -> tuple[str, list[str]]:
-    """Return a topic, and the object of each of its records, which are flushed one by one."""
+    """Create a topic whose records are flushed one by one, and return its name and the object of each record."""
     topic, store = cluster.create_topic(name), cluster.embedded.store
     prefix = segments_prefix(cluster.embedded.running.runtime.cluster_id)
     before = {info.key for info in store.list(prefix)}

@@ -334,7 +334,7 @@ async def test_a_hole_beyond_what_is_read_at_once_is_passed() -> None:
 
 @pytest.mark.parametrize("version", range(3))
 async def test_before_kip_74_a_large_message_is_cut_off(version: int) -> None:
-    """The client sees that it must ask for more. After an empty answer, it would retry forever."""
+    """The client sees that it must request more. After an empty answer, it would retry forever."""
     async with served(partitions=2) as (log, client, _):
         for partition in range(2):
             await log.produce(make_batch(bytes(5000)), partition=partition)

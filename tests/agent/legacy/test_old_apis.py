@@ -197,7 +197,7 @@ async def everything(log: Log) -> list[tuple[int, bytes | None]]:
 
 
 async def walked(client: RawClient, version: int, size: int) -> list[tuple[int, bytes | None]]:
-    """Read like an old client, which moves by records only and asks for more after a partial one."""
+    """Read like an old client, which advances only by records and requests more after a partial one."""
     found: list[tuple[int, bytes | None]] = []
     offset, wanted = 0, size
     while True:

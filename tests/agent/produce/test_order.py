@@ -23,7 +23,7 @@ IN_FLIGHT = 5
 
 
 def window_of(left: list[bytes]) -> list[bytes]:
-    """Return the batches that a client has in flight at once."""
+    """Return the batches that a client has in flight at the same time."""
     return left[:IN_FLIGHT]
 
 
@@ -62,7 +62,7 @@ async def send_all(
 
 
 async def test_s12_a_late_batch_of_a_new_producer_does_not_get_in_before_the_failed_one() -> None:
-    """S10 accepts any first sequence, so the agent holds the second batch back until the first has come."""
+    """S10 accepts any first sequence, so the agent holds the second batch back until the first has arrived."""
     async with open_log() as log:
         await log.create_topic("t")
         log.store.failing_sequences = {1}

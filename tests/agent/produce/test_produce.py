@@ -340,7 +340,7 @@ def hold_first_put(log: Log) -> threading.Event:
 
 
 async def test_s12_commits_leave_in_the_order_of_the_buffer_whatever_the_puts_do() -> None:
-    """The first PUT is held until the second has ended."""
+    """The first PUT is held until the second has completed."""
     async with open_log(produce=ProduceSettings(max_flushes=2, flush_bytes=1)) as log:
         await log.create_topic("t")
         writer = await log.writer()

@@ -65,7 +65,7 @@ def test_a_quota_without_the_key_is_passed_over_and_a_change_is_seen() -> None:
 def test_over_any_time_no_more_is_used_than_the_quota_and_one_request(
     steps: list[tuple[float, float]],
 ) -> None:
-    """A client that waits as long as told uses the rate, plus a second's worth at the start and its last request."""
+    """A client that waits as requested uses the rate, plus a second's worth at the start and its last request."""
     bucket = Bucket(100.0, 0.0, share=1.0)
     now = used = 0.0
     for pause, amount in steps:

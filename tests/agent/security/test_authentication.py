@@ -215,7 +215,7 @@ async def test_credentials_that_have_expired_already_fail() -> None:
 
 @pytest.mark.parametrize("passed_ms", [4000, 5000, 1 << 40])
 async def test_who_authenticates_again_goes_on_even_if_late(passed_ms: int) -> None:
-    """Kafka accepts this after the end of the session too, since a client with nothing to send comes late."""
+    """Kafka also accepts this after the end of the session, since a client with nothing to send comes late."""
     connection = Connection(5000)
     for _ in range(3):
         assert await connection.log_in() == 5000

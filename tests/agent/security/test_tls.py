@@ -88,7 +88,7 @@ async def connect(
 
 
 async def is_served(client: RawClient) -> bool:
-    """Return whether requests are answered. With TLS 1.3, a client learns only now that its certificate is rejected."""
+    """Return whether requests are answered. With TLS 1.3, a client learns only now of a rejected certificate."""
     try:
         answer = await client.ask(18, 0)
     except (OSError, asyncio.IncompleteReadError):
@@ -452,7 +452,7 @@ def many_files() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("many_files")
 async def test_slow_handshakes_count_as_connections_and_hold_up_nobody(files: Files) -> None:
-    """A thousand clients send nothing: others still finish their handshakes, and beyond the bound all are rejected."""
+    """A thousand clients send nothing: others still finish their handshakes, and all beyond the bound are rejected."""
     count = 1000
     async with listening(files.settings(), max_connections=count + 1) as server:
         slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(count)]
