@@ -35,7 +35,7 @@ class Certificate:
 
 
 class Authority:
-    """Signs certificates and writes them to a folder; `path` is its own, `name`.pem there."""
+    """Signs certificates and writes them to a folder; `path` is its own certificate, `name`.pem in that folder."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
         self._folder = folder

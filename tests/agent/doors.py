@@ -28,7 +28,7 @@ ADD_PARTITIONS, ADD_OFFSETS = 24, 25
     params=[asyncio.DefaultEventLoopPolicy(), uvloop.EventLoopPolicy()], ids=["asyncio", "uvloop"]
 )
 def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
-    """Runs every test that sees this fixture on both event loops."""
+    """Run every test that uses this fixture on both event loops."""
     policy: asyncio.AbstractEventLoopPolicy = request.param
     return policy
 

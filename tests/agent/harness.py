@@ -87,11 +87,11 @@ class ScriptedControl:
         return answer(command) if callable(answer) else answer
 
     def give_up_unsent(self, reason: str) -> None:
-        """Count the calls only, since no command is ever unsent."""
+        """Only count the calls, since no command is ever unsent."""
         self.given_up += 1
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
-        """A new view, which never becomes current."""
+        """Return a new view, which never becomes current."""
         return PartitionView(topic_id, partition, NoFeed())
 
     async def close(self) -> None:
@@ -127,7 +127,7 @@ def make_context(
     settings: AgentSettings | None = None,
     access: Access | None = None,
 ) -> AgentContext:
-    """An agent's context in which everything is real except `control`."""
+    """Return an agent's context in which everything is real except `control`."""
     settings = settings or AgentSettings()
     metrics = AgentMetrics()
     access = access or open_to_all()
@@ -166,7 +166,7 @@ def make_context(
 
 
 def make_server(context: AgentContext, registry: Registry | None = None) -> AgentServer:
-    """Return a server of `registry`'s APIs, by default all, with their guards. It has not been started."""
+    """Return an unstarted server for `registry`'s APIs, by default all, with their guards."""
     clock = monotonic
     apis = guarded(registry or discover(), context.access.authorizer, context.metrics, clock)
     return AgentServer(context, apis)
@@ -188,7 +188,7 @@ async def serving(
 def encode_request(
     api_key: int, version: int, body: bytes, correlation_id: int = 1, client_id: str = "test"
 ) -> bytes:
-    """A whole request frame, including its size."""
+    """Return a whole request frame, including its size."""
     header = struct.pack(">hhih", api_key, version, correlation_id, len(client_id))
     header += client_id.encode()
     if _header_version(api_key, version) == 2:
@@ -206,7 +206,7 @@ def _header_version(api_key: int, version: int) -> int:
 
 
 def read_answer(frame: bytes, api_key: int, version: int) -> Any:
-    """Return the answer in a frame without its size. Raises if it cannot be read, or bytes remain."""
+    """Decode the answer in a frame without its size. Raises if it cannot be decoded or bytes remain."""
     start = 4 + response_header_version(api_key, version)
     return read_exactly(RESPONSES[api_key], frame[start:], version)
 
@@ -241,7 +241,7 @@ class RawClient:
         self.writer.write(data)
 
     async def frame(self) -> bytes:
-        """The next answer without its size. Raises asyncio.IncompleteReadError once closed."""
+        """Return the next answer without its size. Raises asyncio.IncompleteReadError once closed."""
         (size,) = struct.unpack(">i", await self.reader.readexactly(4))
         return await self.reader.readexactly(size)
 

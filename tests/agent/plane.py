@@ -1,4 +1,4 @@
-"""An agent on a real control plane in the same loop, with the journal in memory."""
+"""An agent on a real control plane in the same event loop, with an in-memory journal."""
 
 import itertools
 from collections.abc import AsyncIterator, Sequence

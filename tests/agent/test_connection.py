@@ -1,4 +1,4 @@
-"""Framing: whole, byte by byte, with a tail, and in one buffer shared by many; and the rejected frames."""
+"""Frames read whole, byte by byte, with a tail, or into one buffer shared by many; and the frames that are rejected."""
 
 import itertools
 import struct
@@ -55,7 +55,7 @@ bodies = st.lists(st.binary(max_size=300), min_size=1, max_size=6)
 
 @given(bodies=bodies, step=st.integers(1, 400))
 def test_frames_come_whole_however_the_bytes_are_cut(bodies: list[bytes], step: int) -> None:
-    """Each stream is read at once, byte by byte and in steps in between. The start of a frame is not a frame."""
+    """Each stream is read all at once, byte by byte and in steps in between. The start of a frame is not a frame."""
     data = b"".join(encode_request(18, 0, body, i, "c") for i, body in enumerate(bodies))
     for size in (1, step, len(data)):
         reader = make_reader()
@@ -237,7 +237,7 @@ TABLES: list[tuple[Any, type[StrEnum], type[StrEnum]]] = [
 REFUSED = {
     *itertools.product([State.NEW], set(Event) - {Event.ADMIT, Event.REFUSE}),
     *itertools.product(set(State) - {State.NEW}, [Event.ADMIT, Event.REFUSE]),
-    (State.OPEN, Event.ALL_ANSWERED),  # not told while there may be more
+    (State.OPEN, Event.ALL_ANSWERED),  # not sent while there may be more
     *itertools.product([State.CLOSING, State.CLOSED], [Event.SHUT_DOWN]),
     *itertools.product([State.ABANDONED, State.CLOSED], [Event.LOSE]),  # a transport is lost once
     *itertools.product(set(Reading) - {Reading.QUEUED}, [Room.CALLED]),
@@ -271,7 +271,7 @@ def test_nothing_is_served_again_after_it_was_not(state: State) -> None:
 
 
 def test_reading_is_paused_and_resumed_in_turns_and_queues_in_turns() -> None:
-    """Reading is never paused twice. Outside the call, the connection is queued exactly while Queued."""
+    """Reading is never paused twice. Between calls, a connection is in the queue exactly while its state is QUEUED."""
     for state, events in READING.items():
         for event, (target, actions) in events.items():
             assert (Flow.RESUME in actions) == (state is not Reading.ON and target is Reading.ON)

@@ -21,7 +21,7 @@ from tests.agent.doors import PIPELINED, SEQUENTIAL, WAITING, Doors, frame, setu
 from tests.agent.harness import make_server
 
 BOUND, AGENT_BYTES = 3, 1024
-PADDING = "-" * 200  # so that the agent's bound is met too
+PADDING = "-" * 200  # so that the agent's bound is reached too
 KEYS = {"p": PIPELINED, "s": SEQUENTIAL, "w": WAITING}
 
 
@@ -71,7 +71,7 @@ class FakeTransport:
 
 
 class Session:
-    """One connection, the bytes that its client has sent, and the answers received."""
+    """One connection, the bytes that its client has sent, and the answers it has received."""
 
     def __init__(self, server: AgentServer, doors: Doors, kinds: str, label: str) -> None:
         self.doors = doors
@@ -192,7 +192,7 @@ def _do(session: Session, verb: str, number: int) -> None:
 
 
 async def _to_the_end(doors: Doors, sessions: list[Session]) -> None:
-    """Open all doors, let every client take its answers, and send the rest."""
+    """Open all doors, let every client read its answers, and send the rest."""
     for session in sessions:
         for name in session.names:
             doors.door(name).set()

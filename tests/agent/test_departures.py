@@ -1,4 +1,4 @@
-"""Clients that disconnect while the server still has requests of theirs."""
+"""Clients that disconnect while the server still has requests from them."""
 
 import asyncio
 
@@ -53,13 +53,13 @@ async def test_what_a_client_said_before_it_left_is_done() -> None:
 
 
 async def deserted(server: AgentServer, doors: Doors, *frames: bytes) -> None:
-    """A client that sent requests and left while the first of them is served."""
+    """A client that sent requests and left while the first of them was being served."""
     client = await RawClient.connect(server.port)
     started = len(doors.started)
     client.send(b"".join(frames))
     await doors.until(started=started + 1)
     await client.close()
-    await asyncio.sleep(0.05)  # no event tells that the server has seen it
+    await asyncio.sleep(0.05)  # no event shows that the server has seen it
 
 
 async def test_who_asks_and_leaves_counts_as_a_connection_until_it_is_served() -> None:

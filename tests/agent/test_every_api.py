@@ -45,7 +45,7 @@ APIS = {key: versions for key, versions in VERSIONS.items() if key not in WAITIN
 
 
 def away() -> ScriptedControl:
-    """A control plane that was available before and is now away."""
+    """A control plane that was available before and is now unavailable."""
     control = ScriptedControl()
     control.cluster.apply(snapshot(Topic(topic_id=TOPIC_ID, name="t", partition_count=2)))
     control.otherwise = ControlPlaneUnavailable("away")
@@ -58,7 +58,7 @@ def test_handlers_name_the_messages_that_they_take_and_give() -> None:
         took, gave = api.request.body.make, api.response.body.make
         # A Produce with acks=0 is not answered.
         answer = gave | None if api.key == PRODUCE_REQUEST.api_key else gave
-        # A guard may give a handler what the client may do as its third argument.
+        # A guard may pass the client's permissions to a handler as its third argument.
         call, request, *_, answered = get_type_hints(api.handle).values()
         assert (call, request, answered) == (Call, took, answer), api.key
         if api.refusal is not None and (hints := get_type_hints(api.refusal)):
@@ -94,7 +94,7 @@ async def ask(client: RawClient, api_key: int, version: int, asked: Any, number:
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_request_is_answered(api_key: int, data: st.DataObject) -> None:
-    """With a real control plane, several requests are sent on one connection, at each version."""
+    """With a real control plane, several requests are sent over one connection at each version."""
     asked = [
         (version, data.draw(st.lists(requests(api_key, version), min_size=1, max_size=4)))
         for version in APIS[api_key]
@@ -126,7 +126,7 @@ def test_without_a_control_plane_the_answer_is_an_error(api_key: int, data: st.D
 def test_what_waits_for_members_is_answered_with_an_error(
     api_key: int, control: Callable[[], ScriptedControl], data: st.DataObject
 ) -> None:
-    """The connection stays open, and clients are told to retry, or to look for a coordinator again."""
+    """The connection stays open, and clients are told to retry or to find the coordinator again."""
     ask_undecided(api_key, control, data)
 
 

@@ -1,4 +1,4 @@
-"""The guards between requests and handlers when ACLs apply. tests/golden/acls.py has the needs of each API."""
+"""The guards between requests and handlers when ACLs apply. tests/golden/acls.py lists what each API requires."""
 
 import asyncio
 import logging
@@ -70,7 +70,7 @@ async def change(setup: Setup, added: bool, acl: AclEntry = READ_T) -> None:
 
 
 def test_no_api_is_open_by_mistake() -> None:
-    """The open APIs are those that clients begin with, those for tokens of an owner or renewer, telemetry, which stores
+    """The open APIs are those that clients begin with, those for a token's owner or renewer, telemetry, which stores
     nothing, and shared reads between agents.
     """
     unguarded = {api.name for api in discover().apis() if api.guard is None}
@@ -115,7 +115,7 @@ async def test_a_fetch_session_heeds_changes_of_acls(guarded: Setup) -> None:
 
 
 async def test_old_fetches_are_checked_too(guarded: Setup) -> None:
-    """Fetch v2, whose records are message sets."""
+    """Fetch v2 returns records as message sets."""
     await guarded.create("t")
     asked = nested(1, 2, "FetchPartition", partition=0, fetch_offset=0, partition_max_bytes=1000)
     topics = (nested(1, 2, "FetchTopic", topic="t", partitions=(asked,)),)
@@ -338,7 +338,7 @@ def test_the_log_has_bounds(caplog: pytest.LogCaptureFixture) -> None:
     now = 161.0
     audit.denied(ANONYMOUS, "h", Operation.READ, ResourceType.TOPIC, "new", "Fetch")
     assert caplog.messages[1000] == "500 more denials were not logged in the last minute"
-    for ending in "12":  # of a long name its beginning counts: only that is shown and remembered
+    for ending in "12":  # only the beginning of a long name is shown and remembered
         long = "n" * 1000 + ending
         audit.denied(ANONYMOUS, "h", Operation.READ, ResourceType.TOPIC, long, "Fetch")
     assert len(caplog.messages) == 1003

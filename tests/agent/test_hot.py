@@ -53,7 +53,7 @@ def keys_in(log: Log) -> list[str]:
 
 
 async def merge(log: Log) -> None:
-    """Merge what is stable now, as an agent does."""
+    """Merge everything that is stable, as an agent does."""
     settings = MergeSettings(min_age_ms=0)
     store = HotStore(log.store, log.control)
     with ThreadPoolExecutor(1) as executor:
@@ -62,7 +62,7 @@ async def merge(log: Log) -> None:
 
 
 async def test_a_small_flush_waits_for_nothing_and_is_in_the_journal_alone() -> None:
-    """A flush that is put would wait for an hour, since PUTs cost money."""
+    """A flush written with a PUT would wait for an hour, since PUTs cost money."""
     journal, store = MemoryJournal("cluster"), TestStore()
     store.metrics.prices = AMAZON_S3
     costly = replace(HOT, requests_budget=1, flush_burst=1, longest_flush_wait_ms=3_600_000)
@@ -103,7 +103,7 @@ async def test_another_agent_reads_it_from_the_control_plane() -> None:
 async def test_no_segment_of_an_answer_takes_the_place_of_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The cache has the second one until the first is read."""
+    """The second one is cached until the first is read."""
     async with open_log(produce=HOT) as log:
         await log.create_topic("t")
         writer = await log.writer()
@@ -129,7 +129,7 @@ async def test_a_large_flush_goes_to_the_bucket() -> None:
 
 
 async def test_what_arrives_during_a_slow_put_becomes_hot() -> None:
-    """It is committed after the flush that is put. It does not wait until it is too large for a hot segment."""
+    """It is committed after the flush in the PUT, without waiting to become too large for a hot segment."""
     store = TestStore()
     store.gate = threading.Event()
     async with open_log(store=store, produce=replace(HOT, hot_bytes=200_000)) as log:
@@ -149,7 +149,7 @@ async def test_what_arrives_during_a_slow_put_becomes_hot() -> None:
 async def test_readers_leave_room_for_what_waits_for_its_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """They may hold more than the bound, and then nothing else is kept."""
+    """They may hold more than the bound, in which case nothing else is kept."""
     monkeypatch.setattr(agent_hot, "_KEPT_BYTES", 0)
     async with open_log(produce=HOT) as log:
         await log.create_topic("t")
@@ -188,7 +188,7 @@ async def test_what_the_control_plane_does_not_take_goes_to_the_bucket() -> None
         for value in (b"a", b"b"):
             assert (await writer.send(value)).error_code == 0
         metrics = log.produce_service.flusher.metrics
-        # For a second, it is not asked again.
+        # The control plane is not asked again for a second.
         assert (metrics.hot_refused, metrics.hot_flushes) == (1, 0)
         assert len(keys_in(log)) == 2
         assert records_of(await log.fetch(0)) == [(0, b"a"), (1, b"b")]
@@ -204,7 +204,7 @@ async def copy_now(log: Log) -> None:
 
 
 async def test_the_newest_is_copied_to_the_bucket_now_and_then_and_at_the_end() -> None:
-    """A restored journal is older than the copy, which has the position that the journal had reached."""
+    """A restored journal is older than the copy, which contains the position that the journal had reached."""
     store = TestStore()
     async with open_log(store=store, produce=HOT) as log:
         await log.create_topic("t")
@@ -292,7 +292,7 @@ async def test_copies_of_many_processes_share_one_pace() -> None:
 
 
 async def test_a_copy_under_a_lease_that_ended_is_collected() -> None:
-    """An agent that was suspended puts it after the sweep, so the lease is swept again."""
+    """An agent that was suspended puts the copy after the sweep, so the lease is swept again."""
     async with open_log(produce=HOT) as log:
         await log.create_topic("t")
         await (await log.writer()).send(b"a")
@@ -338,7 +338,7 @@ async def test_merging_moves_it_to_the_bucket_without_what_was_aborted() -> None
 async def test_a_tick_examines_a_few_and_the_next_one_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The time of a tick does not grow with what the journal has, and what could not be dropped comes again."""
+    """The duration of a tick does not grow with the journal, and segments that could not be dropped come up again."""
     examined: list[int] = []
 
     def is_due(key: HotKey, *_: object) -> bool:
@@ -357,7 +357,7 @@ async def test_a_tick_examines_a_few_and_the_next_one_goes_on(
             await writer.send(b"%d" % number)
         hot = log.runtime._hot
         assert log.runtime._timer is not None
-        log.runtime._timer.cancel()  # no tick but those of the test
+        log.runtime._timer.cancel()  # no ticks except the test's
         examined.clear()
         journal = cast(MemoryJournal, log.runtime._journal)
         with monkeypatch.context() as broken:
@@ -402,7 +402,7 @@ async def test_without_a_control_plane_a_read_says_so() -> None:
 
 
 async def test_a_read_does_not_wait_for_the_append_of_a_later_commit() -> None:
-    """Its answer contains only what is durable. An append to a bucket takes as long as a PUT."""
+    """Its answer contains only durable records. An append to a bucket takes as long as a PUT."""
     journal = MemoryJournal("cluster")
     async with open_log(produce=HOT, journal=journal) as log:
         await log.create_topic("t")
@@ -435,7 +435,7 @@ async def test_encrypted_objects_are_encrypted_in_the_journal_too() -> None:
 
 
 async def test_a_copy_in_the_bucket_is_read_where_the_journal_fails() -> None:
-    """A job has put it there. The journal has dropped the one, and the other is damaged in it."""
+    """A job has put it there. The journal has dropped one segment, and its copy of the other is damaged."""
     async with open_log(produce=HOT) as log:
         await log.create_topic("t")
         await (await log.writer()).send(b"a")
@@ -458,7 +458,7 @@ async def test_a_copy_in_the_bucket_is_read_where_the_journal_fails() -> None:
 
 
 async def test_what_readers_hold_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything else goes, the least recently used first."""
+    """Everything else is evicted, the least recently used first."""
     monkeypatch.setattr("lacuna.agent.hot._KEPT_BYTES", 10)
     async with open_log(produce=HOT) as log:
         store = HotStore(log.store, log.control)

@@ -1,4 +1,4 @@
-"""The lease: registering, renewing, losing it; segment ids."""
+"""The lease (how it is registered, renewed and lost) and segment ids."""
 
 import asyncio
 from dataclasses import replace
@@ -111,7 +111,7 @@ async def test_an_expired_lease_is_replaced() -> None:
 
 @on_virtual_time
 async def test_what_was_put_under_a_lease_that_is_lost_is_reported_until_it_is_known() -> None:
-    """The lease itself is renewed."""
+    """The current lease is renewed instead."""
     setup = await started()
     before = setup.verbs().count("renew_lease")
     await setup.lease.confirm(7)

@@ -13,8 +13,8 @@ from tests.clients.probing import Target
 from tests.clients.wire import ClosedError, Fields
 from tests.simulation.stage import CommitLink, Stage, StagedAgent, staged
 
-#: Simulated seconds in which a client that is told at once has gone, those between two heartbeats of a classic group
-#: and of a consumer group, and those of the longest wait for a client.
+#: Simulated seconds: until a client that is told immediately has left, between two heartbeats in a classic group and in
+#: a consumer group, and the longest wait for a client.
 SOON, HEARTBEAT, CONSUMER_HEARTBEAT, LONGEST = 1.5, 3.0, 5.0, 10.0
 OFFSETS = {"group_id": "g", "generation_id_or_member_epoch": 1, "member_id": "m"}
 
@@ -36,14 +36,14 @@ class Leaving:
         stage.until(lambda: host.running.server.is_handing_over or self.work.done())
 
     def seconds(self) -> float:
-        """Wait for the end of the stop, and return how long it took."""
+        """Wait until the agent has stopped, and return how long that took."""
         self._stage.until(self.work.done)
         self.work.result()
         return self._stage.loop.time() - self._began
 
 
 def leaders(target: Target, topic: str) -> set[str]:
-    """Return the hosts that lead, according to this agent's Metadata."""
+    """Return the leaders' hosts, according to this agent's Metadata."""
     answer = target.call("metadata", 12, topics=[{"topic_id": None, "name": topic}])
     hosts = {broker["node_id"]: broker["host"] for broker in answer["brokers"]}
     return {
@@ -96,7 +96,7 @@ def test_who_was_told_is_not_waited_for(stage: Stage) -> None:
 
 
 def test_a_member_is_waited_for_until_its_heartbeat(stage: Stage) -> None:
-    """S26: the member then looks for its coordinator at once, instead of connecting here again."""
+    """S26: the member then finds its new coordinator immediately, instead of connecting here again."""
     one = stage.agents[0].target()
     assert heartbeat(one) == "UNKNOWN_MEMBER_ID"
     leaving = Leaving(stage, stage.agents[0])
@@ -107,7 +107,7 @@ def test_a_member_is_waited_for_until_its_heartbeat(stage: Stage) -> None:
 
 
 def consumer_heartbeat(target: Target, member_id: str, topic: str = "") -> Fields:
-    """Return a heartbeat; with a topic, it joins."""
+    """Send a heartbeat, which joins the group if a topic is given, and return the answer."""
     joining = {
         "member_epoch": 0,
         "rebalance_timeout_ms": 60_000,
@@ -204,12 +204,12 @@ def test_the_only_agent_sends_nobody_away(stage: Stage) -> None:
 
 def test_without_a_control_plane_it_stops_all_the_same(stage: Stage) -> None:
     stage.control.kill(back_after=60)
-    # As long as the client of the control plane tries to give the lease back.
+    # As long as the control plane's client tries to return the lease.
     assert Leaving(stage, stage.agents[0]).seconds() < 11
 
 
 def test_a_new_leader_is_told_too(stage: Stage) -> None:
-    """No journal records which agents are leaving, so an agent announces it again over each session."""
+    """No journal records which agents are leaving, so an agent announces this again in each session."""
     one, two = stage.targets()
     topic = one.topic(partitions=8)
     old = CommitLink(stage, stage.agents[0])

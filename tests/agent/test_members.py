@@ -11,7 +11,7 @@ from tests.clients.probing import Target
 from tests.clients.wire import Fields
 from tests.simulation.stage import Delayed, Later, Stage, staged
 
-#: Simulated seconds: an agent waits less than the second of these for a control plane before it answers by itself.
+#: Simulated seconds: an agent waits less than the second value for a control plane before it answers on its own.
 SHORT, LONG = 0.5, 4.0
 
 
@@ -21,7 +21,7 @@ def stage() -> Iterator[Stage]:
 
 
 class Member:
-    """Sends heartbeats, plain ones after the first, like a client that gets no error."""
+    """Sends heartbeats, which are plain after the first, like a client that gets no error."""
 
     def __init__(
         self, target: Target, topic: str, version: int = 1, instance_id: str | None = None
@@ -65,7 +65,7 @@ class Member:
 
 
 def beat_through_an_outage(stage: Stage, member: Member, seconds: float) -> None:
-    """Send one heartbeat, which is journalled but whose reply is lost with the control plane."""
+    """Send one heartbeat that is journalled but whose reply is lost with the control plane."""
     delayed = Delayed(stage, stage.agents[0])
     sent = member.beat_later()
     delayed.wait_for_reply()

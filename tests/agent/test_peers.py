@@ -1,4 +1,4 @@
-"""Agents of a zone: they recognize each other, share their reads, and notice a death at once (S3, S26, adr/0018)."""
+"""Agents in a zone: they recognize each other, share reads, and notice a death immediately (S3, S26, adr/0018)."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_an_agent_that_was_cut_off_while_the_leader_changed_is_known_for_a
     assert not await authenticates(other, one)
 
 
-#: Less than the control plane takes, and more than a connection.
+#: Less than the control plane takes, and more than a connection takes.
 AT_ONCE = 0.2 * SESSION_GRACE_MS / 1000
 
 
@@ -98,13 +98,13 @@ def metadata(target: Target, topic: str) -> dict[str, Any]:
 
 
 def leaders(target: Target, topic: str) -> set[int]:
-    """Return the nodes that lead, according to this agent's Metadata."""
+    """Return the node ids of the leaders, according to this agent's Metadata."""
     (found,) = metadata(target, topic)["topics"]
     return {partition["leader_id"] for partition in found["partitions"]}
 
 
 def brokers(target: Target, topic: str) -> set[int]:
-    """Return the nodes that this agent's Metadata names."""
+    """Return the node ids of the brokers in this agent's Metadata."""
     return {broker["node_id"] for broker in metadata(target, topic)["brokers"]}
 
 
@@ -136,7 +136,7 @@ def test_who_only_closes_a_connection_is_named_on(stage: Stage) -> None:
     one = stage.agents[0].target()
     topic = one.topic(partitions=8)
     assert leaders(one, topic) == {1, 2}
-    stage.advance(2)  # one that closes right away is not asked again at once
+    stage.advance(2)  # one that closes right away is not asked again immediately
     assert stage.agents[0].running.context.lines.counts() == (1, 1)
     stage.agents[1].running.server.drop_clients()
     stage.advance(AT_ONCE)
@@ -144,7 +144,7 @@ def test_who_only_closes_a_connection_is_named_on(stage: Stage) -> None:
 
 
 def test_who_cannot_be_reached_here_alone_is_named_again_after_a_while(stage: Stage) -> None:
-    """The control plane can reach it, and so may clients."""
+    """The control plane can reach it, so clients may be able to as well."""
     one = stage.agents[0].target()
     topic = one.topic(partitions=8)
     network = stage.around.network
@@ -163,7 +163,7 @@ TOPIC, PARTITIONS, RECORDS = "t", 4, 200
 
 
 class Secured:
-    """Two agents of one zone whose only listener has a protocol, and the settings of clients."""
+    """Two agents in one zone whose only listener uses a given protocol, and client settings."""
 
     def __init__(self, folder: Path, protocol: Protocol, *, has_authority: bool) -> None:
         authority = Authority(folder)
@@ -175,7 +175,7 @@ class Secured:
             authorities=authority.path if has_authority else "",
             client_auth="required" if has_authority else "none",
             users_file=str(folder / "users") if protocol.has_sasl else "",
-            # Not what agents use among themselves.
+            # Not the protocol that agents use among themselves.
             mechanisms="SCRAM-SHA-512",
         )
         self.security = ClientSecurity(
@@ -190,7 +190,7 @@ class Secured:
             parts=AgentParts(
                 agent=AgentSettings(listeners=(Listener(protocol.value, protocol),), zone="a"),
                 security=security,
-                # However busy the machine is, the other agent is waited for.
+                # The other agent is waited for, however busy the machine is.
                 fetch=FetchSettings(zone_reads="on", zone_patience_ms=60_000),
                 housekeeping=HousekeepingSettings(
                     merge_interval_ms=3_600_000, collect_interval_ms=3_600_000
@@ -271,7 +271,7 @@ async def test_strangers_are_given_nothing(tmp_path: Path, monkeypatch: pytest.M
         async with KafkaConnection(secured.agents) as connection:
             answer = await connection.ask(READ_CHUNK_REQUEST, READ_CHUNK_RESPONSE, 0, request)
         assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        # Who does not know the secret cannot say that it is an agent; and whoever can is not told of the mechanism.
+        # A client without the secret cannot claim to be an agent, and no client is told of the mechanism.
         guess = Credentials(
             PEER_MECHANISM, lambda: scram_exchange("sha256", "0" * 16, "guess", is_token=True)
         )

@@ -35,10 +35,10 @@ from tests.messages import encode_body, make
 APIS = {api.key: api for api in discover().apis()}
 # Their arrays are bounded, and Fetch has tests of its own.
 FETCH, PRODUCE = 1, 0
-#: Its first error stands for all that it was asked.
+#: Its first error applies to the whole request.
 OFFSET_DELETE = 47
 Path = tuple[str, ...]
-#: So many elements of a large array differ, since each takes long to make: more than two pieces have.
+#: The number of different elements in a large array, since each takes long to create: more than in two pieces.
 UNLIKE = 2 * MOST_OF_PIECE + 1
 
 
@@ -194,7 +194,7 @@ async def test_others_are_served_between_the_pieces() -> None:
 
 
 async def test_offsets_of_many_partitions_are_fetched() -> None:
-    """With a real control plane, partitions that do not exist have no offsets."""
+    """With a real control plane; partitions that do not exist have no offsets."""
     async with cluster(AgentSettings()) as running, asyncio.timeout(60):
         client = await RawClient.connect(running.server.port)
         topics = [OffsetFetchRequestTopic(name, tuple(range(1500))) for name in ("t", "u")]
@@ -234,7 +234,7 @@ async def test_a_piece_that_cannot_be_cut_closes_the_connection(
 
 
 def test_messages_say_where_their_arrays_are() -> None:
-    """In requests and answers. A wrong name would otherwise only be found at the first large request."""
+    """Both requests and answers are checked. Otherwise, only the first large request would reveal a wrong name."""
     for api in APIS.values():
         for how in api.pieces:
             assert all(_has(api.request, how.asked, version) for version in _having(api, how.asked))

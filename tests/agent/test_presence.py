@@ -1,5 +1,5 @@
-"""A live agent whose connection to the control plane is cut: others are named, until it comes back (S2, S12). And the
-placement of partitions, groups and transactions on agents.
+"""A live agent cut off from the control plane: others are named until it comes back (S2, S12). Also, the placement of
+partitions, groups and transactions on agents.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Line:
         self.address = f"{host}:{port}"
 
     async def cut(self) -> None:
-        """Cut the connection, as when the process at its end dies."""
+        """Cut the connection, as if the process at its end had died."""
         assert self._server is not None
         self._server.close()
         for writer in self._open:
@@ -108,11 +108,11 @@ class Member:
         await self.lease.start(0)
 
     def named(self) -> list[int]:
-        """Return the ports of the agents that it would name to its clients."""
+        """Return the ports of the agents that this one would name to its clients."""
         return [agent.port for agent in self.client.cluster.agents]
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        """Check again at each change of the cluster."""
+        """Wait for a condition, which is checked again at each change of the cluster."""
         changed = asyncio.Event()
         self.client.cluster.add_listener(changed.set)
         async with asyncio.timeout(SECONDS):
@@ -134,7 +134,7 @@ def clock(request: pytest.FixtureRequest) -> Clock:
 
 @pytest.fixture
 async def control(tmp_path: Path, clock: Clock) -> AsyncIterator[RunningControlPlane]:
-    """The real machine behind TCP."""
+    """A real control plane over TCP."""
     given = ("127.0.0.1:0", str(tmp_path / "control.db"))
     running = await serve(*given, ServiceSettings(stop_grace=0.0), clock=clock)
     yield running
@@ -161,7 +161,7 @@ async def pair(control: RunningControlPlane) -> AsyncIterator[Pair]:
 
 @pytest.mark.slow
 async def test_who_is_cut_off_is_not_named_until_he_is_back(pair: Pair) -> None:
-    """Earlier requests of its clients are dropped, since the clients have asked others in the meantime."""
+    """Earlier requests from its clients are dropped, since the clients have asked others in the meantime."""
     one, two = pair
     lease_id = one.lease.lease_id
     await one.line.cut()
@@ -180,7 +180,7 @@ async def test_who_is_cut_off_is_not_named_until_he_is_back(pair: Pair) -> None:
 
 @pytest.mark.parametrize("clock", [ManualClock()], indirect=True)
 async def test_a_blip_is_not_seen(pair: Pair, clock: ManualClock) -> None:
-    """An agent that has a session again in time renews over it at once, and never disappears."""
+    """An agent that gets a new session in time renews its lease immediately, and never disappears."""
     one, two = pair
     named: list[list[int]] = []
     two.client.cluster.add_listener(lambda: named.append(two.named()))
@@ -224,7 +224,7 @@ def test_chunks_are_spread_and_only_the_share_of_who_leaves_or_comes_moves() -> 
 
 
 def test_placement_remembers_no_long_names() -> None:
-    """Clients choose group names, and tens of thousands of places are cached."""
+    """Clients choose group names, and tens of thousands of placements are cached."""
     size = rendezvous.remembered.cache_info().currsize
     nodes = (1, 2, 3, 4)
     longs = [b"group:" + b"%d" % number * 9000 for number in range(20)]

@@ -74,7 +74,7 @@ async def test_other_requests_wait_for_all_before_them() -> None:
 
 
 async def test_a_request_may_want_no_answer() -> None:
-    """With acks=0."""
+    """Produce with acks=0 wants none."""
     doors, context = setup()
     async with serving(context, doors.registry()) as server:
         client = await RawClient.connect(server.port)
@@ -82,7 +82,7 @@ async def test_a_request_may_want_no_answer() -> None:
         assert await answers(client, 1) == [(2, "now!")]
 
 
-#: A limit that is short enough to be reached soon. The server looks at its connections four times in the shortest.
+#: A limit short enough to be reached soon. The server checks its connections four times in the shortest.
 SWEEPING_MS = 20
 BAD = {
     "garbage": b"GET / HTTP/1.1\r\n\r\n",
@@ -187,7 +187,7 @@ async def test_bytes_of_the_agent_are_bounded_and_given_back() -> None:
 
 @pytest.mark.slow
 async def test_a_slow_reader_holds_only_itself() -> None:
-    """One answer exceeds the write buffer, and then its next request waits."""
+    """One answer exceeds the write buffer, so its next request waits."""
     started = 0
 
     async def handle(call: Call, request: bytes) -> bytes:
@@ -254,7 +254,7 @@ def test_room_is_kept_for_what_is_not_a_connection() -> None:
 
 
 def shorten(context: AgentContext, **settings: int) -> None:
-    """Change the settings of an agent that already serves, so that an earlier delay changes nothing."""
+    """Change the settings of an agent that is already serving, so that an earlier delay has no effect."""
     for name, value in settings.items():
         object.__setattr__(context.settings, name, value)
 
@@ -317,7 +317,7 @@ async def test_who_goes_on_after_adding_offsets_is_not_disconnected() -> None:
 async def test_requests_that_do_not_go_on_keep_nobody_waiting_for_their_memory(
     caplog: pytest.LogCaptureFixture, drips: bool
 ) -> None:
-    """They take all the memory that an agent may hold. Without other waiting clients, they would be left alone."""
+    """They take all the memory that an agent may hold. If no other clients were waiting, they would be left alone."""
     doors, context = setup(
         max_agent_bytes=2048, max_offsets_wait_ms=SWEEPING_MS, max_request_bytes=4096
     )

@@ -1,4 +1,4 @@
-"""Tasks that begin at once, tasks that run side by side, and threads that cannot start."""
+"""Tasks that begin immediately, tasks that run concurrently, and threads that cannot start."""
 
 import asyncio
 import threading
@@ -88,7 +88,7 @@ async def test_cancelling_before_the_tasks_first_turn_is_raised_in_the_work() ->
         try:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
-            # A coroutine that is closed instead of cancelled may not wait any more.
+            # A coroutine that is closed instead of cancelled must not wait any longer.
             await asyncio.sleep(0)
             cleaned.append("waited")
             raise
@@ -199,7 +199,7 @@ def _fail(*_: Any) -> None:
 
 
 def test_the_work_is_done_by_the_threads_that_have_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy thread does it later. Otherwise, its future would be lost while it stays in the queue."""
+    """A busy thread does it later. Otherwise, the work would stay in the queue and its future would be lost."""
     executor = Threads(4, "test")
     monkeypatch.setattr(threading.Thread, "start", _fail)
     go_on = threading.Event()

@@ -1,4 +1,4 @@
-"""Which figures are worse than an earlier run, miss a goal, or are near a limit; and ratios of rounds."""
+"""Which figures are worse than in an earlier run, miss a goal, or are near a limit; and ratios over rounds."""
 
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from bench.transactions import work_of as transactions_by
 
 
 def runs_of(figure: Figure, **runs: list[float]) -> Results:
-    """Return results of one piece of work, by target."""
+    """Return results for one piece of work, by target."""
     rows = [
         Row("work", target, [{figure: value} for value in values])
         for target, values in runs.items()
@@ -94,7 +94,7 @@ def test_rows_that_are_mostly_noise_are_not_compared() -> None:
 
 
 def measured_results(*measured: tuple[str, str, Figure, float], **facts: Any) -> Results:
-    """Return rows of one run each."""
+    """Return results with one run per row."""
     rows: dict[tuple[str, str], Row] = {}
     for work, target, figure, value in measured:
         row = rows.setdefault((work, target), Row(work, target, [{}]))
@@ -182,7 +182,7 @@ TUNED = throughput.work_of(throughput.READ_TUNED, "none")
 PRODUCED_AT = [(PRODUCED, LACUNA, THROUGHPUT, 300.0), (PRODUCED, LACUNA, BUSIEST, 75.0)]
 HALF, CLEAN = aborted(50, "none"), aborted(0, "none")
 CLIENT, CLIENTS = "the client's busiest thread", "the clients, the sockets, and Python"
-#: What was measured, the speeds of the machine, and the limit, its value, and how near Lacuna is to it.
+#: The measured figure, the machine's speeds, the limit, its value, and how near Lacuna is to it.
 NEAREST: dict[str, tuple[list[Any], dict[str, float], str, float, float]] = {
     "a client that never waits has the rate of its busiest thread": (
         PRODUCED_AT,
@@ -308,7 +308,7 @@ def test_what_was_not_measured_has_no_end() -> None:
 
 
 def test_older_results_load_and_say_less() -> None:
-    """They have no speeds, and neither `bare` nor the client's threads."""
+    """They have no speeds, no `bare` and no client threads."""
     kept = Results.load(ROOT / "docs" / "performance.json")
     assert kept is not None
     for end in ends(kept):

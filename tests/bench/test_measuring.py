@@ -41,7 +41,7 @@ def test_enough_is_committed_to_be_timed_and_logs_stay_small() -> None:
 
 
 class Steps:
-    """A process that runs a piece of Python at each `step`."""
+    """A process that runs one piece of Python code at each `step`."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None
@@ -50,7 +50,7 @@ class Steps:
         self._asks, self._tells = process.stdin, process.stdout
 
     def step(self) -> None:
-        """Run the next piece, and return when it has ended."""
+        """Run the next piece, and return once it has ended."""
         self._asks.write(b"\n")
         self._asks.flush()
         assert self._tells.readline() == b"done\n"
@@ -98,7 +98,7 @@ def test_work_of_ended_threads_counts() -> None:
 
 
 def sum_of_stat(pid: int) -> float:
-    """Return the same from /proc, in ticks of 10 ms."""
+    """Return the same figure from /proc, which counts ticks of 10 ms."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) * TICK_SECONDS
 
@@ -169,7 +169,7 @@ class Restless(Bench):
 
 @dataclass
 class Work:
-    """Records the calls. `noise` lists the load of other processes at each call, and later calls have none."""
+    """Records calls. `noise` lists the load from other processes during each call; later calls have none."""
 
     noise: Iterator[float] = field(default_factory=lambda: iter(()))
     done: list[str] = field(default_factory=list)
@@ -246,7 +246,7 @@ class NoTopics:
 
 
 def test_a_jvm_is_warmed_for_longer_and_in_a_quick_run_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After 5 s, Kafka has half of its rate, which would flatter Lacuna; each kind of work is compiled separately."""
+    """After 5 s, Kafka reaches half its rate, which would flatter Lacuna; each kind of work is compiled separately."""
     warmed = {}
     filled = []
 

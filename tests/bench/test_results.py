@@ -1,4 +1,4 @@
-"""Results go to JSON and back, into tables, and into the picture of the README."""
+"""Results are converted to JSON and back, to tables, and to the picture in the README."""
 
 import json
 from collections.abc import Iterator
@@ -105,7 +105,7 @@ def test_the_page_of_the_docs_has_the_markers() -> None:
 def test_a_section_that_fails_leaves_the_others_theirs(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broken connection is a failure like any other, and a run of hours continues after it."""
+    """A broken connection is a failure like any other, and a run that takes hours continues after it."""
 
     def fails(_: Bench) -> Iterator[Row]:
         yield Row("work", "lacuna", [{P50: 1.0}])
@@ -129,7 +129,7 @@ def results(shares: list[int]) -> Results:
 
 
 def draw(of: Results, path: Path) -> None:
-    """Imported here, together with matplotlib, because every worker imports this file."""
+    """Imports matplotlib only when called, because every worker imports this file."""
     from bench import plot
 
     plot.draw(of, path)

@@ -116,7 +116,7 @@ def test_a_fleet_is_driven_and_counted(results: dict[str, Any]) -> None:
     assert row["journal bytes"] > 100 * slices
     assert (
         row["view bytes"] > 3 * 100 * slices
-    )  # each partition is watched by an agent of each zone
+    )  # each partition is watched by an agent in each zone
     assert row["gets for consumers"] > 0
 
 
@@ -124,7 +124,7 @@ def test_a_fleet_is_driven_and_counted(results: dict[str, Any]) -> None:
 def test_the_page_and_the_picture_are_made_of_the_figures(
     results: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Imported here, together with matplotlib, because every worker imports this file."""
+    """Imports matplotlib only when run, because every worker imports this file."""
     from bench import cluster, cluster_page, report
 
     (row,) = results["rows"]["fleet"]

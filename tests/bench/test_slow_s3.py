@@ -1,4 +1,4 @@
-"""The slow S3: what its times are, and that it passes on requests and answers as they are."""
+"""The slow S3: its delays, and requests and answers that it passes on unchanged."""
 
 import asyncio
 import random

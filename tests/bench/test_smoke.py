@@ -42,7 +42,7 @@ WORKS = {
 def run(
     tmp_path: Path, *options: str, path: str = os.environ["PATH"]
 ) -> tuple[dict[str, Any], str]:
-    """The results, and the output."""
+    """Run the benchmarks, and return the results and the output."""
     out = tmp_path / "smoke.json"
     command = [sys.executable, "-m", "bench.run", "--size=smoke", f"--out={out}", *options]
     ran = subprocess.run(
@@ -149,7 +149,7 @@ def test_without_java_lacuna_alone_is_measured(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_beside_kafka(tmp_path: Path) -> None:
-    """The same work on both, fetched and started by the benchmark itself. Kafka sends records that Lacuna does not."""
+    """The benchmark fetches and starts both, and runs the same work. Kafka sends records that Lacuna does not."""
     document, printed = run(tmp_path, "--targets=lacuna,kafka", "--sections=tail")
     wire = {row["target"]: row["median"]["wire bytes/partition"] for row in rows(document)}
     assert wire["lacuna"] < 200 < 100_000 < wire["kafka"]

@@ -1,8 +1,8 @@
 """Fixtures of the client tests: clusters and new topics.
 
 They run on embedded clusters, by default `directory-1`: the directory store, one agent. `--lacuna-clusters
-directory-1,directory-2,moto-1,moto-2` names others, each of which gets every test. `--bootstrap HOST:PORT` runs all
-tests against a running broker instead; add `--kafka` if it is Apache Kafka.
+directory-1,directory-2,moto-1,moto-2` selects others, and every test runs on each of them. `--bootstrap HOST:PORT` runs
+all tests against a running broker instead; add `--kafka` if it is Apache Kafka.
 """
 
 from __future__ import annotations

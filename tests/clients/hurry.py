@@ -1,8 +1,8 @@
-"""What tests spare themselves: long intervals of consumer groups, thousands of epochs, and ends of leases.
+"""Shortcuts for tests: short intervals of consumer groups, raised epochs, and long leases.
 
 Clients get the heartbeat interval of consumer groups from the coordinator. Kafka's defaults (a heartbeat every 5 s, a
 session of 45 s) suit a cluster but are long for a test. Sessions keep Kafka's length unless a test waits for their end,
-so that a client stays a member even if a busy machine delays it.
+so that a client remains a member even if a busy machine delays it.
 """
 
 from __future__ import annotations

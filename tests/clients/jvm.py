@@ -17,7 +17,7 @@ needs_jdk = pytest.mark.skipif(
 
 
 def compiled() -> list[str]:
-    """Compile them, and return the command that runs one of them, without its name and arguments."""
+    """Compile the programs, and return the command that runs one of them, without its name and arguments."""
     target = PROJECT / "target"
     goals = ["compile", "dependency:copy-dependencies", f"-DoutputDirectory={target / 'libs'}"]
     subprocess.run(["mvn", "-q", "-f", str(PROJECT / "pom.xml"), *goals], check=True)
@@ -28,7 +28,7 @@ def compiled() -> list[str]:
 def streams(folder: pathlib.Path, *options: str) -> list[str]:
     """Compile the programs for Kafka Streams 4.4 into a folder, and return the command that runs one of them.
 
-    Their groups have the streams protocol (KIP-1071).
+    Their groups use the streams protocol (KIP-1071).
     """
     libs = folder / "libs"
     goals = ["compile", "dependency:copy-dependencies", f"-DoutputDirectory={libs}"]

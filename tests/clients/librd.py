@@ -153,7 +153,7 @@ def read(
     errors: list[str] = []
     started = time.monotonic()
     try:
-        # Of a partition whose leader it does not know librdkafka asks the offsets half a second later.
+        # librdkafka requests the offsets of a partition with an unknown leader half a second later.
         who.list_topics(topic, timeout)
         who.assign([TopicPartition(topic, partition, start)])
         ended = False
@@ -181,9 +181,7 @@ def read(
 
 
 def eventually(ask: Callable[[], Any], expected: object, seconds: float = 240.0) -> None:
-    """Assert that `ask()` returns `expected` within `seconds`, because Kafka's metadata and markers follow an
-    answer.
-    """
+    """Assert that `ask()` returns `expected` within `seconds`: Kafka's metadata and markers follow its answers."""
     deadline = time.monotonic() + seconds
     while (got := ask()) != expected and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -40,7 +40,7 @@ def run(
 ) -> Outcome:
     """Run a probe on a new connection; returns its outcome after a round trip through JSON.
 
-    `advance` and `raise_epoch` spare the probe what takes long (see Target).
+    `advance` and `raise_epoch` spare the probe slow steps (see Target).
     """
     target = Target(bootstrap, advance=advance, raise_epoch=raise_epoch)
     try:

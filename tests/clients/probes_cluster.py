@@ -1,4 +1,4 @@
-"""Probes of requests that tools send to a cluster: partitions, log directories, elections, the quorum, features."""
+"""Probes of requests from tools to a cluster: partitions, log directories, elections, the quorum and features."""
 
 from __future__ import annotations
 

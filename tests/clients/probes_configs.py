@@ -11,7 +11,7 @@ from .probing import Outcome, Target, error_of, probe
 from .wire import Fields
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-#: Valid and invalid values that an operator might write, by the config: of a topic, and of a group.
+#: Valid and invalid values that an operator might write, by config: for a topic, and for a group.
 _VALUES = json.loads(Path(__file__).with_name("configs.json").read_text())
 
 
@@ -137,7 +137,7 @@ def resources(t: Target) -> Outcome:
         rows = answer["config_resources"]
         return [
             error_of(answer),
-            # Groups may be left over from another probe: Kafka lists them for ever (see of_groups).
+            # Groups may be left over from another probe: Kafka lists them forever (see of_groups).
             sorted({row["resource_type"] for row in rows} - {GROUP}),
             [TOPIC, topic] in [[row["resource_type"], row["resource_name"]] for row in rows],
         ]
@@ -223,7 +223,7 @@ def of_groups(t: Target) -> Outcome:
 
 @probe("configs")
 def of_groups_as_shown(t: Target) -> Outcome:
-    """The configs of groups for consumers and share consumers: type, default, and the broker config that has it."""
+    """The configs of consumer and share groups: type, default, and the broker config with the default."""
     rows = _describe(t, GROUP, t.name("g"), include_synonyms=True)["configs"]
     return {
         row["name"]: [
@@ -239,7 +239,7 @@ def of_groups_as_shown(t: Target) -> Outcome:
 
 #: The configs of brokers that Lacuna fixes when an agent starts.
 FIXED = ("listener", "principal.builder.class", "sasl.", "ssl.")
-#: Dynamic configs that DescribeConfigs of Kafka leaves out.
+#: Dynamic configs that Kafka's DescribeConfigs leaves out.
 UNSHOWN = (
     "follower.replication.throttled.rate",
     "group.share.assignor.offload.enable",
@@ -279,7 +279,7 @@ def of_brokers(t: Target) -> Outcome:
 
 @probe("configs")
 def size_of_records(t: Target) -> Outcome:
-    """max.decompressed.message.bytes: whether a record of so many bytes may be in a batch, by codec."""
+    """max.decompressed.message.bytes: whether a batch may contain a record of a given size, by codec."""
     topic = t.topic(max_decompressed_message_bytes=1000)
     sizes = (993, 994, 5000)  # without seven bytes of a record that has neither key nor headers
     out: dict[str, Any] = {

@@ -13,7 +13,7 @@ from .wire import Fields
 
 
 class Member:
-    """A member that speaks the consumer protocol; it sends heartbeats only when told to."""
+    """A member that speaks the consumer protocol; it sends heartbeats only on request."""
 
     def __init__(self, t: Target, group: str, topics: list[str] | None = None, **more: Any) -> None:
         self.t, self.group, self.epoch = t, group, 0
@@ -82,14 +82,14 @@ class Member:
         while quiet < 3:
             told = [each.beat(owned=True) for each in members]
             if any(isinstance(each, str) for each in told):
-                return told  # as it is, because a member got an error
+                return told  # unchanged, because a member got an error
             quiet = quiet + 1 if all(each[1] is None for each in told) else 0
             time.sleep(0.01)
         return sorted(each.count for each in members)
 
 
 def describe(t: Target, group: str, version: int = 1) -> Fields:
-    """The answer of ConsumerGroupDescribe about one group."""
+    """Return the answer to ConsumerGroupDescribe for one group."""
     answer = t.settled(
         "consumer_group_describe",
         version,

@@ -309,7 +309,7 @@ def under_transactions(t: Target) -> Outcome:
 
 @probe("list_offsets")
 def by_time_over_markers(t: Target) -> Outcome:
-    """ListOffsets by time over a transaction of old records, whose marker in Kafka has the time of the commit."""
+    """ListOffsets by time across a transaction of old records, whose marker in Kafka carries the commit time."""
     topic, who = t.topic(), t.transactional()
     t.add_partitions(who, topic)
     data = t.txn_batch(who, 0, b"a", base_timestamp=TIMESTAMP)

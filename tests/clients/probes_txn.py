@@ -389,7 +389,7 @@ def epoch_exhaustion(t: Target) -> Outcome:
         who.epoch = last - 2
         t.raise_epoch(str(who.transactional_id), who.epoch)
     while who.epoch < last:
-        # Many requests at a time. Should one be refused, those behind it are too, and come again.
+        # Many requests at a time. If one is refused, those behind it are too, and are sent again.
         epochs = range(who.epoch, min(who.epoch + 200, last))
         for epoch in epochs:
             asked = who.fields | {"producer_epoch": epoch, "transaction_timeout_ms": 60_000}

@@ -33,13 +33,13 @@ _RENAMED = {"count_": "count", "index_": "index"}
 _OWN = {"api_keys", "brokers", "configs", "controllers", "finalized_features", "supported_features"}
 _OWN |= {"current_voters", "voters", "results", "log_dirs", "nodes", "config_resources"}
 FIRST_WITH_STATES = 4  # of ListGroups, which lists all groups before
-#: A request for each API, in the order of their keys, with fields of all its versions. Most are about groups that do
+#: A request for each API, ordered by key, with fields from all its versions. Most are about groups that do
 #: not exist. `Filling` says what $words stand for, and which fields they have without naming them.
 _REQUESTS: dict[str, Fields] = json.loads(Path(__file__).with_name("requests.json").read_text())
 
 
 class Filling:
-    """What requests are about: a topic, a group, a producer, and a member and a group that nobody knows."""
+    """The subjects of requests: a topic, a group, a producer, and an unknown member and group."""
 
     def __init__(self, t: Target, topic: str, group: str, who: Producer) -> None:
         self._words = {"$topic": topic, "$group": group, "$records": batch([b"v"])}
@@ -49,7 +49,7 @@ class Filling:
         self._common |= {f"v3_and_below_{key}": value for key, value in who.fields.items()}
 
     def rename(self, unknown_group: str) -> None:
-        """Take another unknown group, since some APIs make one."""
+        """Use another unknown group, since some APIs create it."""
         self._words["$new"] = unknown_group
 
     def of_version(self, struct: Struct, version: int, fields: Fields) -> Fields:
@@ -73,7 +73,7 @@ class Filling:
 
 
 def _plain(key: str, value: Any) -> Any:
-    """Return a value without what differs between clusters and runs."""
+    """Return a value without the parts that differ between clusters and runs."""
     if isinstance(value, dict):
         # Observers are the other agents, of which a cluster has any number.
         return {name: _plain(name, each) for name, each in value.items() if name != "observers"}

@@ -26,12 +26,11 @@ AMPLE_MS = 60_000
 
 
 def error_name(code: int) -> str:
-    """Kafka's name for an error code."""
     return ErrorCode(code).name
 
 
 def error_of(row: Fields) -> str:
-    """The name of the error of an answer, or of a row in it."""
+    """The name of the error in an answer, or in a row of it."""
     return error_name(row["error_code"])
 
 
@@ -77,8 +76,8 @@ class Target:
         advance: Callable[[int], None] | None = None,
         raise_epoch: Callable[[str, int], None] | None = None,
     ):
-        """If that is possible, `advance` moves the broker's time forward by this many milliseconds, and `raise_epoch`
-        sets the epoch of a transactional id.
+        """Where possible, `advance` moves the broker's time forward by this many milliseconds, and `raise_epoch` sets
+        the epoch of a transactional id.
         """
         self.bootstrap = bootstrap
         self.advance = advance
@@ -93,11 +92,11 @@ class Target:
         return Connection(self.bootstrap, timeout=timeout)
 
     def connect_again(self) -> Connection:
-        """Connect to the broker of this connection, whereas `connect` may reach another one."""
+        """Connect again to this connection's broker, whereas `connect` may reach another one."""
         return Connection("{}:{}".format(*self.connection.peer))
 
     def node_id(self) -> int:
-        """Return the node id of the broker of this connection."""
+        """Return the node id of this connection's broker."""
         brokers = self.call("describe_cluster", 1)["brokers"]
         _, port = self.connection.peer
         return int(next(each["broker_id"] for each in brokers if each["port"] == port))
@@ -158,7 +157,7 @@ class Target:
         while not self.has_logs(name, partitions) and self.now() < deadline:
             self.sleep(0.01)
         if self.advance is None:
-            self.sleep(0.1)  # Kafka's coordinators hear of a topic after its leader
+            self.sleep(0.1)  # Kafka's coordinators learn of a topic after its leader does
         return name
 
     def has_logs(self, name: str, partitions: int) -> bool:
@@ -232,7 +231,7 @@ class Target:
         return Producer(answer, None)
 
     def coordinator(self, key: str, key_type: int) -> None:
-        """Call FindCoordinator until it succeeds: Kafka creates its internal topics at the first call."""
+        """Call FindCoordinator until it succeeds: Kafka creates its internal topics on the first call."""
         self.settled("find_coordinator", 4, key_type=key_type, coordinator_keys=[key])
 
     def transactional(self, tid: str | None = None, timeout: int = 60_000) -> Producer:
@@ -373,7 +372,6 @@ def creatable(name: str, partitions: int = 1, factor: int = 1, **configs: object
 
 
 def _errors(answer: Any) -> set[str]:
-    """The names of all errors anywhere in an answer."""
     found: set[str] = set()
     if isinstance(answer, dict):
         for key, value in answer.items():

@@ -1,4 +1,4 @@
-"""Consumer groups of KIP-848 with librdkafka: join, move, die, upgrade and downgrade (S26). And its share consumer.
+"""Consumer groups of KIP-848 with librdkafka: join, move, die, upgrade and downgrade (S26). Also, share consumers.
 
 The coordinator's heartbeat interval is short here.
 """
@@ -70,7 +70,7 @@ class Group:
         member.close()
 
     def poll_until(self, done: Callable[[], bool], seconds: float = 240) -> None:
-        """A member that misses an answer may be fenced until its session ends, as in Kafka, so this waits for long."""
+        """Waits a long time, since a member that misses an answer may be fenced until its session ends, as in Kafka."""
         deadline = time.monotonic() + seconds
         while not done():
             assert time.monotonic() < deadline, self.sizes()
@@ -92,7 +92,7 @@ class Group:
         self.poll_until(is_settled)
 
     def described_as(self, state: ConsumerGroupState) -> Any:
-        """Return the description once the coordinator knows what all members took and gave up."""
+        """Return the description once the coordinator knows which partitions all members took and gave up."""
         found: list[Any] = []
 
         def is_there() -> bool:
@@ -121,7 +121,7 @@ def group(quick: Cluster, request: pytest.FixtureRequest) -> Iterator[Group]:
 
 
 def test_three_members_one_leaves_and_one_dies(quick: Cluster, group: Group) -> None:
-    """S26: partitions move step by step: at once after a leave, and after a death once the session ends."""
+    """S26: partitions move step by step, immediately after a leave, and after a death once the session ends."""
     first = group.join()
     group.settle(6)
     second, third = group.join(), group.join()
@@ -134,7 +134,7 @@ def test_three_members_one_leaves_and_one_dies(quick: Cluster, group: Group) -> 
     hurry(quick, SHORT_SESSION_MS)
     soon = quick.embedded.clock.now_ms() + SESSION_MS // 2
     group.poll_until(lambda: _session_end_ms(quick, group.group, first.memberid()) < soon)
-    group.members.remove(third)  # nobody polls it any more, and max.poll.interval.ms is far away
+    group.members.remove(third)  # it is no longer polled, and max.poll.interval.ms is far away
     third.unsubscribe()
     group.settle(6)
     third.close()
@@ -247,7 +247,7 @@ def _epoch(cluster: Cluster, group_id: str) -> int:
 
 
 def test_share_consumers_take_records_of_one_partition_together(quick: Cluster) -> None:
-    """Each committed record is accepted once; every tenth is released first, and nothing aborted is delivered."""
+    """Each committed record is accepted once; every tenth is released first, and no aborted record is delivered."""
     topic = "shared"
     quick.create_topic(topic)
     admin = AdminClient({"bootstrap.servers": quick.bootstrap})

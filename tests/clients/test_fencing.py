@@ -30,7 +30,7 @@ def _fails(action: Callable[[], object]) -> KafkaError:
 
 
 def _await_stable(bootstrap: str, name: str) -> None:
-    """Wait until the open transactions in partition 0 have ended, as a read_committed consumer does at its end."""
+    """Wait until the open transactions in partition 0 have ended, as a read_committed consumer does at the end."""
     _, end = watermarks(bootstrap, name, UNCOMMITTED)
     who = consumer(bootstrap)
     try:
@@ -78,7 +78,7 @@ def test_a_zombie_cannot_produce(bootstrap: str, topic: Topic, unique: Unique) -
 
 
 def test_the_heir_aborts_what_was_open(bootstrap: str, topic: Topic, unique: Unique) -> None:
-    """S3, S8: initializing again releases readers at once."""
+    """S3, S8: initializing again releases readers immediately."""
     name, tid = topic(), unique("t")
     lost = producer(bootstrap, tid)
     lost.begin_transaction()

@@ -1,4 +1,4 @@
-"""Records come back as they were sent: codecs, headers, nulls, times, sizes (S2, S11, S13, S15, S20)."""
+"""Records are returned as they were sent: codecs, headers, nulls, times, sizes (S2, S11, S13, S15, S20)."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def test_every_client_reads_what_every_client_wrote(
 
 
 def test_a_record_larger_than_every_limit(bootstrap: str, topic: Topic) -> None:
-    """S15, KIP-74: at least one batch comes even if it is larger than the limits."""
+    """S15, KIP-74: at least one batch is returned even if it is larger than the limits."""
     name = topic()
     values = [b"s", b"L" * 500_000, b"s"]
     send(producer(bootstrap), name, values)

@@ -144,7 +144,7 @@ def _transform(
 
 
 def test_exactly_once_over_crashes(bootstrap: str, topic: Topic, unique: Unique) -> None:
-    """S3, S8, S26: a worker that dies in mid-transaction causes no duplicate and no loss."""
+    """S3, S8, S26: a worker that dies mid-transaction causes no duplicate and no loss."""
     source, sink, group, tid = topic(), topic(), unique("g"), unique("t")
     values = [b"%03d" % i for i in range(60)]
     send(producer(bootstrap), source, values)

@@ -23,7 +23,7 @@ def _aborted(bootstrap: str, name: str, transactional_id: str, count: int) -> li
 
 
 def _between_holes(bootstrap: str, name: str, unique: Unique, *records: list[bytes]) -> list[int]:
-    """Write records with holes before, between and behind them. Return the offsets of the records."""
+    """Write records with holes before, between and after them. Return the offsets of the records."""
     kept: list[int] = []
     _aborted(bootstrap, name, unique("t"), 7)
     for values in records:
@@ -35,7 +35,7 @@ def _between_holes(bootstrap: str, name: str, unique: Unique, *records: list[byt
 def test_seed_004_continues_at_offset_11(
     bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool
 ) -> None:
-    """S16, S17 (004_): after a wholly aborted range the next fetch asks for offset 11.
+    """S16, S17 (004_): after a wholly aborted range, the next fetch requests offset 11.
 
     Kafka has 10 records and a control record there. Lacuna has 11 records, because it reserves no offset for control
     records.
@@ -53,7 +53,7 @@ def test_seed_004_continues_at_offset_11(
 def test_asked_in_the_middle_of_a_hole(
     bootstrap: str, topic: Topic, unique: Unique, start: int
 ) -> None:
-    """S15, S16: a fetch at any offset of the hole returns the record behind it."""
+    """S15, S16: a fetch at any offset in the hole returns the record after it."""
     name = topic()
     _aborted(bootstrap, name, unique("t"), 10)
     (after,) = send(producer(bootstrap), name, [b"next"])
@@ -92,8 +92,8 @@ def test_hole_inside_one_answer_between_batches(
 def test_100_000_aborted_records(
     bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool
 ) -> None:
-    """S17, S18: librdkafka passes 100,000 aborted records at once, without error or payload: all that it asks for, the
-    end of a log, and what another record follows.
+    """S17, S18: librdkafka immediately passes 100,000 aborted records, without error or payload, if they are all that
+    it requests, the end of a log, or are followed by another record.
     """
     name, plain = topic(), producer(bootstrap)
     kept = send(plain, name, [b"before"])

@@ -1,4 +1,4 @@
-"""Tests that idempotent producers write all once and in order, and learn which records were rejected (S10-S12)."""
+"""Tests that idempotent producers write everything once, in order, and learn which records were rejected (S10-S12)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VALUES = [b"%05d" % number for number in range(500)]
 
 
 def test_librdkafka_in_order_and_once(bootstrap: str, topic: Topic) -> None:
-    """S10, S12: five requests in flight, small batches."""
+    """S10, S12: five requests are in flight, with small batches."""
     name = topic()
     who = producer(bootstrap, enable_idempotence=True, batch_num_messages=7)
     assert send(who, name, VALUES) == list(range(len(VALUES)))

@@ -36,7 +36,7 @@ CODECS = ("none", "gzip", "snappy", "lz4")
 
 
 class Seen(NamedTuple):
-    """A record as an application gets it. `time` is -1 if the record has none."""
+    """A record as an application receives it. `time` is -1 if the record has none."""
 
     offset: int
     value: bytes
@@ -71,7 +71,7 @@ class KafkaPythonReader:
             self.consumer.assign([self.partition])
 
     def take(self, count: int, seconds: float = 60.0) -> list[Seen]:
-        # A poll that ends while a SyncGroup is under way may make kafka-python 3.0 forget that it has to join.
+        # A poll that ends while a SyncGroup is in progress may make kafka-python 3.0 forget that it has to join.
         end = time.monotonic() + seconds
         seen: list[Seen] = []
         while len(seen) < count and (left := end - time.monotonic()) > 0:
@@ -81,7 +81,7 @@ class KafkaPythonReader:
         return seen
 
     def committed_after(self) -> int:
-        """Commit what was taken, and return the committed offset."""
+        """Commit the records taken so far, and return the committed offset."""
         self.consumer.commit()
         return int(self.consumer.committed(self.partition))
 
@@ -137,7 +137,7 @@ def _time(timestamp: int | None) -> int:
     return timestamp or -1
 
 
-#: a client, the broker that it is told, the version of Fetch that it then sends
+#: a client, its configured broker version, and the Fetch version that it then sends
 READERS: list[tuple[Callable[..., Any], str, int]] = [
     (KafkaPythonReader, "0.8.2", 0),
     (KafkaPythonReader, "0.9", 1),
@@ -182,7 +182,7 @@ def send_by_librdkafka(bootstrap: str, topic: str, version: str, codec: str) -> 
     return offsets
 
 
-#: a client, the broker that it is told, the version of Produce that it then sends
+#: a client, its configured broker version, and the Produce version that it then sends
 SENDERS: list[tuple[Callable[..., list[int]], str, int]] = [
     (send_by_kafka_python, "0.8.2", 0),
     (send_by_kafka_python, "0.9", 1),
@@ -190,7 +190,7 @@ SENDERS: list[tuple[Callable[..., list[int]], str, int]] = [
     (send_by_librdkafka, "0.8.2.1", 0),
     (send_by_librdkafka, "0.9.0.1", 1),
 ]
-#: a client in a group, the broker that it is told, some (API, version) that it then sends
+#: a client in a group, its configured broker version, and some (API, version) that it then sends
 MEMBERS: list[tuple[Callable[..., Any], str, set[tuple[int, int]]]] = [
     (KafkaPythonReader, "0.8.1", {(LIST_OFFSETS, 0), (OFFSET_COMMIT, 0), (OFFSET_FETCH, 0)}),
     (KafkaPythonReader, "0.8.2", {(LIST_OFFSETS, 0), (OFFSET_COMMIT, 1), (OFFSET_FETCH, 1)}),
@@ -202,14 +202,13 @@ MEMBERS: list[tuple[Callable[..., Any], str, set[tuple[int, int]]]] = [
 
 @pytest.fixture(scope="module")
 def old_cluster() -> Iterator[Cluster]:
-    """A cluster that removes aborted records only when a test asks for it."""
+    """A cluster that removes aborted records only on a test's request."""
     with Cluster(parts=PARTS) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def name(old_cluster: Cluster) -> str:
-    """Return the name of a new topic."""
     name = f"a-long-name-for-the-sake-of-old-clients-{uuid.uuid4().hex[:12]}"
     old_cluster.create_topic(name, configs={"retention.ms": "-1"})
     return name
@@ -249,7 +248,6 @@ def write(cluster: Cluster, topic: str) -> None:
 
 
 def take_away(cluster: Cluster) -> None:
-    """Merge, so that all aborted records become holes for every client."""
     housekeeping = cluster.embedded.agents[0].housekeeping
     assert housekeeping is not None
     while cluster.run(housekeeping.merger.run_once()):

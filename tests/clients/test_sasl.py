@@ -40,7 +40,7 @@ from .hurry import keep_leases
 from .jvm import compiled, needs_jdk
 
 VALUES: Final = [b"%d" % number for number in range(20)]
-#: How long clients are told that a session lasts, and how long it does: a busy machine may delay them.
+#: The session length announced to clients, and the actual one: a busy machine may delay clients.
 SESSION_MS: Final = 2000
 LASTING_MS: Final = 600_000
 SECONDS: Final = 60.0
@@ -170,7 +170,7 @@ def test_librdkafka(guarded: Guarded, mechanism: str) -> None:
 
 
 class PythonTokens(kafka.net.sasl.oauth.AbstractTokenProvider):  # type: ignore[misc]
-    """Tokens for kafka-python."""
+    """Supplies tokens to kafka-python."""
 
     def __init__(self, guarded: Guarded) -> None:
         self._guarded = guarded
@@ -197,7 +197,7 @@ def test_kafka_python(guarded: Guarded, mechanism: str) -> None:
 
 
 class AsyncTokens(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc]
-    """Tokens for aiokafka."""
+    """Supplies tokens to aiokafka."""
 
     def __init__(self, guarded: Guarded) -> None:
         self._guarded = guarded
@@ -247,7 +247,7 @@ def test_a_client_goes_on_when_its_session_ends(guarded: Guarded, mechanism: str
     while metrics.requests[SASL_AUTHENTICATE] < begun[0] + 2 * STEPS[mechanism]:
         assert time.monotonic() < end
         produce()
-        producer.poll(0.02)  # the session ends at its time, however many records there are
+        producer.poll(0.02)  # the session ends on time, however many records there are
     assert errors == []
     assert metrics.connections_accepted == begun[1]
     assert metrics.sessions_expired == 0
@@ -270,7 +270,7 @@ def test_java_with_a_password_and_a_delegation_token(guarded: Guarded) -> None:
 
 
 def authentication_errors(settings: dict[str, Any]) -> list[KafkaError]:
-    """Return the errors of a producer up to the one that says that authentication failed."""
+    """Return a producer's errors up to the authentication failure."""
     errors: list[KafkaError] = []
     producer = Producer(settings | {"error_cb": errors.append})
     end = time.monotonic() + SECONDS

@@ -94,7 +94,7 @@ def test_nothing_beyond_the_last_stable_offset(
 def test_a_waiting_consumer_wakes_at_the_commit(
     bootstrap: str, topic: Topic, unique: Unique
 ) -> None:
-    """S13: a fetch that waits at the LSO is answered as soon as the LSO moves."""
+    """S13: a fetch that waits at the LSO is answered as soon as the LSO advances."""
     name, who = topic(), producer(bootstrap, unique("t"))
     waiting = consumer(bootstrap, COMMITTED, fetch_wait_max_ms=120_000, socket_timeout_ms=300_000)
     waiting.assign([TopicPartition(name, 0, 0)])
@@ -151,7 +151,7 @@ def test_order_and_offsets_do_not_depend_on_isolation(
 
 
 def test_many_transactions_of_one_producer(bootstrap: str, topic: Topic, unique: Unique) -> None:
-    """S3, S14: of 60 short transactions over two partitions, every third aborts."""
+    """S3, S14: of 60 short transactions over two partitions, every third is aborted."""
     name, who = topic(partitions=2), producer(bootstrap, unique("t"))
     expected: dict[int, list[bytes]] = {0: [], 1: []}
     for number in range(60):
@@ -177,7 +177,6 @@ ROUNDS = 60
 def fetch(
     connection: Connection, topic: str, offset: int, isolation: int, wait_ms: int, min_bytes: int
 ) -> Fields:
-    """Fetch from one partition."""
     answer = connection.call(
         "fetch",
         12,
@@ -226,7 +225,7 @@ class Tail:
 
 
 def write(bootstrap: str, topic: str, transactional_ids: list[str]) -> None:
-    """Write plain, aborted and committed records in turn, with one transaction open over plain records at a time."""
+    """Write plain, aborted and committed records in turn, with one transaction at a time open over plain records."""
     plain = producer(bootstrap)
     dropping, keeping = (producer(bootstrap, each) for each in transactional_ids)
     for number in range(ROUNDS):
@@ -242,7 +241,7 @@ def write(bootstrap: str, topic: str, transactional_ids: list[str]) -> None:
 def test_s14_aborted_payload_never_reaches_read_committed(
     bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool
 ) -> None:
-    """No read_committed reader sees it, whether it tails beside read_uncommitted readers or starts later anywhere."""
+    """No read_committed reader sees it, whether it tails alongside read_uncommitted readers or starts later."""
     if is_kafka:
         pytest.skip("Kafka sends aborted records and has the client drop them")
     name, is_over = topic(), threading.Event()
@@ -260,7 +259,9 @@ def test_s14_aborted_payload_never_reaches_read_committed(
     assert len(kept) == 2 * ROUNDS + ROUNDS // 2
     assert [*dict.fromkeys(got[READ_UNCOMMITTED])] == [*dict.fromkeys(everything.values)]
     assert [*dict.fromkeys(got[READ_COMMITTED])] == [*dict.fromkeys(kept)]
-    with Connection(bootstrap, log=[]) as late:  # backwards: nobody has cached what it asks for
+    with Connection(
+        bootstrap, log=[]
+    ) as late:  # backwards: no earlier request has cached these records
         for offset in reversed(range(len(everything.values))):
             fetch(late, name, offset, READ_COMMITTED, 0, 1)
         sent = marks(late)

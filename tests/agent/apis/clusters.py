@@ -1,4 +1,4 @@
-"""An agent of a real control plane, and a client that asks it by API key and version."""
+"""An agent on a real control plane, and a client that sends requests by API key and version."""
 
 import asyncio
 from typing import Any
@@ -12,7 +12,7 @@ INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC, NOT_REGISTERED = 42, 40, 3, 102
 
 
 class Setup:
-    """A cluster of one agent and a client of it."""
+    """A cluster of one agent, and a client connected to it."""
 
     def __init__(self, running: Cluster, client: RawClient) -> None:
         self.running = running
@@ -26,7 +26,7 @@ class Setup:
     async def create_topics(
         self, *made: topics.CreatableTopic, version: int = 7, check: bool = False
     ) -> list[Any]:
-        """Return the answers of CreateTopics for `topic`; `check` is validate_only."""
+        """Return the results of CreateTopics for `made`; `check` is validate_only."""
         asked = topics.CreateTopicsRequest(made, SECOND, check)
         answer = await self.client.call(version, asked)
         return list(answer.topics)
@@ -48,7 +48,7 @@ def topic(
     assigned: tuple[int, ...] = (),
     configs: dict[str, str | None] | None = None,
 ) -> topics.CreatableTopic:
-    """Return a topic of CreateTopics; `assigned` has the partitions that name a missing broker."""
+    """Return a topic for CreateTopics; `assigned` lists the partitions that are assigned to a missing broker."""
     return topics.CreatableTopic(
         name,
         count,

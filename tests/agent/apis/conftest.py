@@ -1,4 +1,4 @@
-"""The cluster that most tests of APIs use."""
+"""The cluster that most API tests use."""
 
 from collections.abc import AsyncIterator
 

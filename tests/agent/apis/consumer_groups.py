@@ -1,4 +1,4 @@
-"""A cluster with a topic, and heartbeats of members, for tests of KIP-848 (S26)."""
+"""A cluster with a topic, and member heartbeats, for tests of KIP-848 (S26)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEARTBEAT, DESCRIBE, OFFSET_DELETE = 68, 69, 47
 
 @asynccontextmanager
 async def running() -> AsyncIterator[Any]:
-    """A cluster with the topic `t` of two partitions, and a connection to it."""
+    """A cluster with the topic `t`, which has two partitions, and a connection to it."""
     async with cluster() as started:
         await create_topic(started.control, "t", 2)
         client = await RawClient.connect(started.server.port)
@@ -24,7 +24,7 @@ async def running() -> AsyncIterator[Any]:
 
 
 async def beat(client: RawClient, version: int, member_id: str, epoch: int, **more: Any) -> Any:
-    """Send a heartbeat; with epoch 0, a complete one."""
+    """Send a heartbeat, which is complete if the epoch is 0."""
     fields: dict[str, Any] = {
         "group_id": "g",
         "member_id": member_id,

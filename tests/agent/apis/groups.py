@@ -1,4 +1,4 @@
-"""A client of the classic group APIs at every version, and a cluster with a topic (S26)."""
+"""A client for the classic group APIs at every version, and a cluster with a topic (S26)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOBODY_ID = bytes(15) + b"M"
 
 
 class Wire:
-    """A connection of a member of the group `g`."""
+    """The connection of a member of the group `g`."""
 
     def __init__(self, client: RawClient) -> None:
         self.call = client.call
@@ -35,7 +35,7 @@ class Wire:
     async def sync(
         self, version: int, joined: Any, *mine: bytes, protocol_name: str | None = "range"
     ) -> Any:
-        """Give the member itself the assignment `mine`, or nobody any."""
+        """Assign `mine` to the member itself; without it, assign nothing."""
         asked = groups.SyncGroupRequest(
             "g",
             joined.generation_id,
@@ -49,7 +49,7 @@ class Wire:
         return await self.call(version, asked)
 
     async def enter(self) -> Any:
-        """Join a group alone until it is stable."""
+        """Join the group as its only member, so that it is stable."""
         joined = await self.join(3, "")
         assert joined.error_code == 0
         synced = await self.sync(3, joined, b"mine")
@@ -62,7 +62,7 @@ class Wire:
         return int(answer.error_code)
 
     async def commit(self, version: int, topic: str | bytes, **more: Any) -> list[int]:
-        """Commit offset 5 of partitions 0 and 9, the second of which does not exist, and return their error codes."""
+        """Commit offset 5 for partition 0 and for 9, which does not exist, and return their error codes."""
         partitions = [
             offsets.OffsetCommitRequestPartition(index, 5, 0, committed_metadata="note")
             for index in (0, 9)
@@ -74,7 +74,7 @@ class Wire:
     async def commit_in_transaction(
         self, version: int, topic: str, producer_id: int, producer_epoch: int, group_id: str = "g"
     ) -> list[int]:
-        """See `commit`."""
+        """Like `commit`, in a transaction."""
         partitions = [
             offsets.TxnOffsetCommitRequestPartition(index, 5, 0, "note") for index in (0, 9)
         ]
@@ -90,7 +90,7 @@ class Wire:
     async def fetch(
         self, version: int, topic: str | bytes | None, require_stable: bool = False
     ) -> list[Any]:
-        """Return the topics of the answer; None requests all."""
+        """Return the topics in the answer; None requests all topics."""
         old = new = None
         if topic is not None:
             name, topic_id = _name_and_id(topic)

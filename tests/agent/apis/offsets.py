@@ -1,4 +1,4 @@
-"""A log with every kind of records, for tests of ListOffsets and OffsetForLeaderEpoch."""
+"""A log with every kind of record, for tests of ListOffsets and OffsetForLeaderEpoch."""
 
 from lacuna.agent.api import Call
 from lacuna.agent.apis import k23_offset_for_leader_epoch as offset_for_leader_epoch
@@ -22,12 +22,12 @@ class Context:
 
 
 def call_of(log: Log, version: int) -> Call:
-    """Return the call of a client with that version."""
+    """Return a client's call at that version."""
     return Call(Context(log), PEER, version)  # type: ignore[arg-type]
 
 
 async def fill(log: Log) -> None:
-    """Write offsets 0-1 plain, 2 aborted with the largest timestamps, 3 plain, and 4 open."""
+    """Write offsets 0-1 plain, 2 aborted with the largest timestamp, 3 plain, and 4 open."""
     await log.create_topic("t")
     aborted, opened = await log.writer("a"), await log.writer("o")
     await log.produce(make_batch(b"0", b"1", timestamp=TIME))

@@ -27,5 +27,5 @@ class Setup:
 
 
 def fences(first: int, version: int) -> int:
-    """The errors of a fenced producer: the newer one from `first` on (KIP-588)."""
+    """Return the error for a fenced producer: the newer one from version `first` on (KIP-588)."""
     return PRODUCER_FENCED if version >= first else INVALID_PRODUCER_EPOCH

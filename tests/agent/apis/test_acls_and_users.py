@@ -39,7 +39,7 @@ async def test_acls_are_disabled(setup: Setup, version: int) -> None:
 
 @pytest.fixture
 async def guarded() -> AsyncIterator[Setup]:
-    """A cluster with an authorizer, and a client that may do everything."""
+    """A cluster with an authorizer, and a client that may do anything."""
     settings = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS")
     async with (
         cluster(security=settings) as running,
@@ -76,7 +76,7 @@ async def delete(setup: Setup, *names: str, version: int = 3) -> list[tuple[int,
 
 @pytest.mark.parametrize("version", range(4))
 async def test_acls_are_kept(guarded: Setup, version: int) -> None:
-    """Adding an existing ACL is no error and adds no second one."""
+    """Adding an existing ACL is not an error and adds no duplicate."""
     assert await create(guarded, acl("t"), acl("u"), acl("t"), version=version) == [0, 0, 0]
     assert await names(guarded, version) == ["t", "u"]
     assert await delete(guarded, "t", "t", "x", version=version) == [
@@ -117,7 +117,7 @@ async def test_an_acl_that_makes_no_sense_is_refused_alone(
 async def test_one_request_changes_only_so_many(
     guarded: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bound is 10,000 in Kafka, and lower here to keep the test fast."""
+    """The limit is 10,000 in Kafka, and lower here to keep the test fast."""
     acls = [acl(f"t{number}") for number in range(3)]
     assert await create(guarded, *acls) == [0, 0, 0]
     monkeypatch.setattr("lacuna.agent.apis.k29_acls.MOST_AT_ONCE", 2)
@@ -198,7 +198,7 @@ async def test_an_invalid_change_is_refused_and_the_others_are_made(
 
 
 async def test_the_password_of_a_user_of_the_file_is_not_set(tmp_path: Path) -> None:
-    """It would have no effect. Credentials from before the user was in the file can be deleted."""
+    """It would have no effect. Credentials set before the user was added to the file can be deleted."""
     (tmp_path / "password").write_text("secret")
     (tmp_path / "users.toml").write_text(f'admin = "file:{tmp_path}/password"\n')
     listeners = (Listener(), Listener("SASL", Protocol.SASL_PLAINTEXT))
@@ -221,7 +221,7 @@ async def test_the_password_of_a_user_of_the_file_is_not_set(tmp_path: Path) -> 
 
 
 async def test_credentials_are_described(setup: Setup) -> None:
-    """No user has any. A user named twice returns an error, as in Kafka."""
+    """No user has any. Naming a user twice returns an error, as in Kafka."""
 
     async def described(names: list[str] | None) -> list[tuple[str, int]]:
         users = None if names is None else [wire.UserName(name) for name in names]

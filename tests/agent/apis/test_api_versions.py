@@ -25,9 +25,9 @@ GOLDEN = json.loads(
 )
 
 
-#: Kafka serves the first two always, but names them only if a plugin takes the metrics (adr/0017).
+#: Kafka always serves the first two, but names them only if a plugin receives the metrics (adr/0017).
 UNNAMED = {71, 72, *OWN_KEYS}
-#: The APIs whose early versions Kafka 4.0 removed (KIP-896): old clients still send them.
+#: The APIs whose early versions Kafka 4.0 removed (KIP-896); old clients still use them.
 FROM_VERSION_0 = {1, 2, 8, 9, 19, 20, 23, 32, 35}
 
 
@@ -120,7 +120,7 @@ async def test_bad_software_names_are_invalid_requests(name: str) -> None:
 
 
 def test_what_is_served_bounds_what_is_said() -> None:
-    """S24: a row names the advertised part of the range if it differs."""
+    """S24: a row shows the advertised part of the range if it differs from the range served."""
 
     async def handle(call: Call, request: bytes) -> bytes:
         raise AssertionError

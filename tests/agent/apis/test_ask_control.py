@@ -1,4 +1,4 @@
-"""AskControl: what an agent passes on for whom, and the bounds of a question."""
+"""AskControl: what an agent forwards and for whom, and the limits on a question."""
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
@@ -54,7 +54,7 @@ async def ask(setup: Setup, **question: Any) -> AgentAnswer:
 
 
 async def put(setup: Setup, *commands: Command) -> list[Any]:
-    """Return the results of the replies to commands, in the order of the commands."""
+    """Send commands, and return the results in their replies, in the same order."""
     numbered = list(commands)
     for number, command in enumerate(numbered):
         command.command_id = 7 + number

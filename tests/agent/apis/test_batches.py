@@ -1,4 +1,4 @@
-"""The answers of Produce and Fetch at every version of their batches."""
+"""The answers to Produce and Fetch at every version that carries record batches."""
 
 import pytest
 
@@ -69,7 +69,7 @@ def answer(isolation_level: int) -> wire.FetchResponse:
 @pytest.mark.parametrize("isolation_level", [READ_UNCOMMITTED, READ_COMMITTED])
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 def test_a_client_reads_what_fetch_writes(version: int, isolation_level: int) -> None:
-    """S13: nothing is zero bytes, not null. S14: aborted_transactions is empty."""
+    """S13: an empty result is zero bytes, not null. S14: aborted_transactions is empty."""
     body = b"".join(fetch.API.write(answer(isolation_level), version))
     read = read_exactly(wire.FETCH_RESPONSE, body, version)
     if version >= 7:

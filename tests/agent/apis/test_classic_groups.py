@@ -19,7 +19,7 @@ from tests.agent.harness import ScriptedControl, client_of, make_context, snapsh
 
 @pytest.mark.parametrize("version", range(7))
 async def test_find_coordinator(setup: Setup, version: int) -> None:
-    """Several keys per request from v4 on (KIP-699)."""
+    """Several keys per request are allowed from v4 on (KIP-699)."""
     node = setup.running.context.lease.node_id
 
     async def find(kind: int) -> tuple[int, int]:

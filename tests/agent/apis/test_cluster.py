@@ -37,7 +37,7 @@ async def test_there_is_one_log_dir(setup: Setup, version: int) -> None:
 
 @pytest.mark.parametrize("version", range(1, 5))
 async def test_log_dirs_have_the_sizes_of_the_extents(setup: Setup, version: int) -> None:
-    """KIP-827's sizes of the volume are unknown, because an object store has no fixed size."""
+    """KIP-827's volume sizes are unknown, because an object store has no fixed size."""
     await setup.create("t", 2)
     batch = make_batch(b"x" * 500)
     request = produce_request({("t", 1): batch})
@@ -92,7 +92,7 @@ PREFERRED, UNCLEAN, NO_SUCH_TYPE = 0, 1, 2
 @pytest.mark.parametrize("version", range(3))
 @pytest.mark.parametrize("election_type", [PREFERRED, UNCLEAN])
 async def test_no_election_is_needed(setup: Setup, version: int, election_type: int) -> None:
-    """A topic or partition that does not exist has a separate error."""
+    """A topic or partition that does not exist gets its own error."""
     await setup.create("t", 2)
     asked = [wire.TopicPartitions("t", [0, 2]), wire.TopicPartitions("u", [0])]
     answer = await setup.client.call(version, wire.ElectLeadersRequest(election_type, asked, 1000))
@@ -107,7 +107,7 @@ async def test_no_election_is_needed(setup: Setup, version: int, election_type: 
 
 
 async def test_without_partitions_all_topics_are_named(setup: Setup) -> None:
-    """The answer lists no partitions of them."""
+    """The answer lists none of their partitions."""
     await setup.create("t", 2)
     answer = await setup.client.call(2, wire.ElectLeadersRequest(PREFERRED, None, 1000))
     found = [(each.topic, each.partition_result) for each in answer.replica_election_results]
@@ -115,7 +115,7 @@ async def test_without_partitions_all_topics_are_named(setup: Setup) -> None:
 
 
 async def test_an_unknown_type_is_refused(setup: Setup) -> None:
-    """The error appears at each partition."""
+    """The error is returned for each partition."""
     await setup.create("t")
     answer = await setup.client.call(
         2, wire.ElectLeadersRequest(NO_SUCH_TYPE, [wire.TopicPartitions("t", [0])], 1000)
@@ -129,7 +129,7 @@ async def test_an_unknown_type_is_refused(setup: Setup) -> None:
 
 
 async def test_an_assignment_to_another_agent_is_refused() -> None:
-    """Kafka would move it; here, the message says what to do."""
+    """Kafka would move the partition; here, the message says what to do."""
     control = ScriptedControl()
     agents = tuple(Agent(node_id=n, host="127.0.0.1", port=9000 + n) for n in (1, 2))
     topic = Topic(topic_id=TOPIC_ID, name="t", partition_count=1)
@@ -148,7 +148,7 @@ async def test_an_assignment_to_another_agent_is_refused() -> None:
 
 
 async def test_nothing_is_reassigned(setup: Setup) -> None:
-    """For all topics, and for one."""
+    """The list is empty for all topics, and for one."""
     await setup.create("t")
     for topics in (None, [wire.ListPartitionReassignmentsTopics("t", [0])]):
         answer = await setup.client.call(0, wire.ListPartitionReassignmentsRequest(1000, topics))
@@ -160,7 +160,7 @@ QUORUM = wire.DescribeQuorumRequest([wire.TopicData("__cluster_metadata", [wire.
 
 @pytest.mark.parametrize("version", range(3))
 async def test_a_quorum_of_one(setup: Setup, version: int) -> None:
-    """KIP-836 from v1 on, and KIP-853 at v2."""
+    """v1 adds the fields of KIP-836, and v2 those of KIP-853."""
     answer = await setup.client.call(version, QUORUM)
     (found,) = answer.topics[0].partitions
     assert (answer.error_code, found.error_code, found.leader_id) == (0, 0, 1)

@@ -29,7 +29,7 @@ from tests.agent.plane import cluster, create_topic, hold_deltas
 async def test_a_commit_for_a_topic_that_another_agent_has_just_made_and_grown(
     version: int,
 ) -> None:
-    """librdkafka gives up a commit for an unknown topic."""
+    """librdkafka abandons a commit for an unknown topic."""
     async with cluster() as started:
         elsewhere = InProcessClient(started.runtime)
         wire = Wire(await RawClient.connect(started.server.port))
@@ -66,7 +66,7 @@ async def test_commits_at_every_version(version: int) -> None:
     ("version", "given", "kept"), [(2, 0, 0), (4, 2000, 2000), (4, -1, None), (3, -5, 0)]
 )
 async def test_how_long_an_offset_is_kept(version: int, given: int, kept: int | None) -> None:
-    """-1 means the cluster's retention. Any other negative number expires at once, as in Kafka."""
+    """-1 means the cluster's retention. With any other negative number, the offset expires immediately, as in Kafka."""
     async with cluster() as started:
         await create_topic(started.control, "t")
         wire = Wire(await RawClient.connect(started.server.port))
@@ -123,7 +123,7 @@ async def test_fetches_at_every_version(version: int) -> None:
 
 
 async def test_a_fetch_of_everything_passes_over_a_topic_that_has_just_gone() -> None:
-    """The view may be ahead of the reply or behind it. A topic without a name gets no entry."""
+    """The view may be ahead of the reply or behind it. A topic whose name is unknown gets no entry."""
     async with cluster() as started:
         wire = Wire(await RawClient.connect(started.server.port))
         await create_topic(started.control, "t", 2)
@@ -137,7 +137,7 @@ async def test_a_fetch_of_everything_passes_over_a_topic_that_has_just_gone() ->
 
 
 async def test_offsets_are_deleted() -> None:
-    """Partitions that do not exist have their own error. For a missing group, the whole answer has an error."""
+    """Each partition that does not exist has its own error. For a missing group, the whole answer has an error."""
     partitions = [offsets.OffsetDeleteRequestPartition(index) for index in (0, 9)]
     topics = [offsets.OffsetDeleteRequestTopic("t", partitions)]
     deletion = offsets.OffsetDeleteRequest("g", topics)

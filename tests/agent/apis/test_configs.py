@@ -41,7 +41,7 @@ async def change(
     version: int = 1,
     check: bool = False,
 ) -> tuple[int, str]:
-    """Return the error of IncrementalAlterConfigs for one resource. A change is a name, an operation and a value."""
+    """Return the error from IncrementalAlterConfigs for one resource. A change is a name, an operation and a value."""
     resource = wire.AlterConfigsResource(
         kind, name, [wire.AlterableConfig(*each) for each in changes]
     )
@@ -54,7 +54,7 @@ async def change(
 async def alter(
     setup: Setup, operation: int = SET, broker: str = "", **configs: str
 ) -> tuple[int, str]:
-    """Return the error of a change of brokers' configs."""
+    """Change brokers' configs, and return the error."""
     changes = [
         (name.replace("_", "."), operation, value or None) for name, value in configs.items()
     ]
@@ -62,7 +62,7 @@ async def alter(
 
 
 def whole(kind: int, name: str, **configs: str) -> wire.AlterConfigsRequestAlterConfigsResource:
-    """Return a resource of AlterConfigs."""
+    """Return a resource for AlterConfigs."""
     rows = [
         wire.AlterConfigsRequestAlterableConfig(key.replace("_", "."), value)
         for key, value in configs.items()
@@ -76,7 +76,7 @@ async def replace(
     version: int = 2,
     check: bool = False,
 ) -> list[tuple[int, str | None]]:
-    """Return the errors of AlterConfigs."""
+    """Return the errors from AlterConfigs."""
     answer = await setup.client.call(version, wire.AlterConfigsRequest(resources, check))
     return [(each.error_code, each.error_message) for each in answer.responses]
 
@@ -107,7 +107,7 @@ async def test_an_agent_shows_the_defaults_of_topics_and_has_each_config_once(se
 
 @pytest.mark.parametrize("version", range(1, 5))
 async def test_describe_configs(setup: Setup, version: int) -> None:
-    """Synonyms on request (KIP-226), and types from v3 on (KIP-569)."""
+    """Synonyms are returned on request (KIP-226), and types from v3 on (KIP-569)."""
     await setup.create_topics(topic("t", configs={"retention.ms": "1000"}))
     node = str(setup.running.context.lease.node_id)
     found = await describe(setup, TOPIC, "t", ("retention.ms", "no.such"), version)
@@ -151,7 +151,7 @@ async def test_alter_configs_replaces_everything(setup: Setup, version: int) -> 
 
 
 async def test_alter_configs_fails_by_resource(setup: Setup) -> None:
-    """A resource that is named twice fails both times, and another one is altered."""
+    """A resource that is named twice fails both times, while another one is altered."""
     await setup.create("t", retention_ms="5")
     await setup.create("u")
     others = [whole(kind, "1", a="b") for kind in (BROKER, LOGGER, 16, 77, GROUP)]
@@ -181,7 +181,7 @@ async def test_what_is_not_there_can_be_deleted(setup: Setup, kind: int, refused
 
 @pytest.mark.parametrize("version", range(3))
 async def test_groups_have_configs_of_their_own(setup: Setup, version: int) -> None:
-    """They are set by AlterConfigs or one by one, shown with their source, and listed while there are any."""
+    """They are set by AlterConfigs or one by one, shown with their source, and listed while any exist."""
 
     async def shown(name: str) -> dict[str, tuple[str, int]]:
         result = await describe(setup, GROUP, name)
@@ -249,7 +249,7 @@ async def test_a_resource_named_twice_is_refused(setup: Setup) -> None:
 
 @pytest.mark.parametrize("version", range(2))
 async def test_list_config_resources(setup: Setup, version: int) -> None:
-    """v0 asks only for client metrics subscriptions."""
+    """v0 requests only client metrics subscriptions."""
     await setup.create("t")
     answer = await setup.client.call(version, wire.ListConfigResourcesRequest())
     assert answer.error_code == 0
@@ -307,7 +307,7 @@ async def test_what_cannot_be_set_is_refused_with_the_reason(
 
 
 async def test_one_broker_has_configs_of_its_own(setup: Setup) -> None:
-    """They come before those of all brokers; configs that only tune files and threads are checked and shown."""
+    """They override those of all brokers; configs that only tune files and threads are checked and shown."""
     node_id = str(setup.running.context.lease.node_id)
     assert await alter(setup, num_io_threads="4", max_connections="50") == (0, "")
     assert await alter(setup, SET, node_id, num_io_threads=" 5 ", max_connections="40") == (0, "")
@@ -338,7 +338,7 @@ async def test_connections_are_limited_while_agents_run(setup: Setup) -> None:
 
 
 def test_the_names_are_kafkas() -> None:
-    """Each topic config with a broker default in Kafka has one here, and no two share it."""
+    """Each topic config with a broker default in Kafka has one here, and no two share one."""
     assert len(set(TOPIC_CONFIG_OF.values())) == len(TOPIC_CONFIG_OF)
     assert TOPIC_CONFIG_OF["message.max.bytes"] == "max.message.bytes"
     assert TOPIC_CONFIG_OF["compression.type"] == "compression.type"

@@ -15,7 +15,7 @@ from tests.messages import nested
 
 @pytest.mark.parametrize("version", [0, 1])
 async def test_a_member_at_every_version(version: int) -> None:
-    """From v1 on, the client creates the id; before that, the coordinator can."""
+    """From v1 on, the client generates the id; before that, the coordinator may."""
     async with running() as run:
         answer = await beat(run.client, version, "", 0)
         if version == 0:

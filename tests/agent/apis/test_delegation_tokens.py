@@ -47,7 +47,7 @@ class Tokens:
         self.clients: list[RawClient] = []
 
     async def client(self, name: str = "") -> RawClient:
-        """A client of the listener with SASL or, without a name, of the one without authentication."""
+        """Return a client of the SASL listener or, without a name, of the one without authentication."""
         made = await RawClient.connect(self.running.server.ports[0 if name else 1])
         self.clients.append(made)
         if name:
@@ -55,7 +55,7 @@ class Tokens:
         return made
 
     async def by_token(self, token_id: str, password: str, mechanism: str = "SCRAM-SHA-256") -> Any:
-        """A client that authenticates with a token, and the answer to its login."""
+        """Return a client that authenticates with a token, and the answer to its login."""
         made = await RawClient.connect(self.running.server.ports[0])
         self.clients.append(made)
         scram = ScramClient(token_id, password, mechanism, more=",tokenauth=true")
@@ -64,7 +64,7 @@ class Tokens:
 
 @pytest.fixture
 async def tokens(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Tokens]:
-    """Enabled by a key, unless the test passes another one."""
+    """A cluster in which a key enables tokens; a test can pass a different key."""
     (tmp_path / "key").write_text("0123456789abcdef")
     (tmp_path / "password").write_text("secret")
     (tmp_path / "users.toml").write_text(
@@ -107,7 +107,7 @@ async def expire(client: RawClient, hmac: bytes, period_ms: int = -1) -> tuple[i
 
 
 async def describe(client: RawClient, *owners: str) -> Any:
-    """Return the answer about all tokens, or about those of some owners."""
+    """Describe all tokens, or those of some owners."""
     named = [wire.DescribeDelegationTokenOwner("User", name) for name in owners] or None
     return await client.call(3, wire.DescribeDelegationTokenRequest(named))
 
@@ -155,10 +155,10 @@ async def test_what_is_no_token_fails_as_a_wrong_password_does(tokens: Tokens) -
     answers = [
         (await tokens.by_token(made.token_id, "wrong"))[1],
         (await tokens.by_token("no-such-token", password(made)))[1],
-        (await tokens.by_token("alice", "secret"))[1],  # a user is no token
+        (await tokens.by_token("alice", "secret"))[1],  # a user is not a token
         await log_in(
             await RawClient.connect(tokens.running.server.port),
-            ScramClient(made.token_id, password(made)),  # and a token is no user
+            ScramClient(made.token_id, password(made)),  # and a token is not a user
         ),
     ]
     assert {each.error_code for each in answers} == {ErrorCode.SASL_AUTHENTICATION_FAILED}
@@ -166,7 +166,7 @@ async def test_what_is_no_token_fails_as_a_wrong_password_does(tokens: Tokens) -
 
 
 async def test_who_has_a_token_may_not_ask_about_tokens_or_set_passwords(tokens: Tokens) -> None:
-    """Clients that have not authenticated may not ask about tokens either."""
+    """Clients that have not authenticated may not request tokens either."""
     made = await create(await tokens.client("alice"))
     with_token, _ = await tokens.by_token(made.token_id, password(made))
     for client in (with_token, await tokens.client()):

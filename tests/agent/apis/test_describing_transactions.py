@@ -28,7 +28,7 @@ from tests.doubles.clock import until
 
 
 async def test_s21_a_transactions_producer_is_described(setup: Setup) -> None:
-    """The answer has its sequence and the start of its transaction; a missing partition has an error."""
+    """The answer contains its sequence and the start of its transaction; a missing partition has an error."""
     await setup.create("t", 2)
     producer = await setup.client.call(4, wire.InitProducerIdRequest("x", 60_000))
     plain = make_batch(b"0")
@@ -122,7 +122,7 @@ async def test_transactions_are_listed_by_pattern() -> None:
 
 
 class HeldPattern:
-    """A pattern that matches nothing, and only once `go_on` is set."""
+    """A pattern that waits for `go_on` and then matches nothing."""
 
     programsize = 1
 

@@ -32,14 +32,14 @@ M = TypeVar("M")
 
 
 def as_of(message: Message[M], value: M, version: int) -> M:
-    """Return the past time that a request of that version asks for."""
+    """Return a message as it is after encoding and decoding at that version."""
     return message.read(memoryview(message.write(value, version)), version)
 
 
 def asked_of(
     topic: str, timestamp: int, *, committed: bool = True, partition: int = 0, current: int = -1
 ) -> wire.ListOffsetsRequest:
-    """Return the answer for one partition."""
+    """Return a request for one partition."""
     asked = wire.ListOffsetsPartition(partition, current, timestamp)
     topics = [wire.ListOffsetsTopic(topic, [asked])]
     return wire.ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=topics)
@@ -48,7 +48,7 @@ def asked_of(
 async def list_offset(
     log: Log, timestamp: int, *, version: int = 10, **asked: Any
 ) -> tuple[int, int, int]:
-    """Return (error code, offset, timestamp) of one partition."""
+    """Return (error code, offset, timestamp) for one partition."""
     request = as_of(wire.LIST_OFFSETS_REQUEST, asked_of(log.topic, timestamp, **asked), version)
     response = await list_offsets.handle(call_of(log, version), request)
     (answer,) = as_of(wire.LIST_OFFSETS_RESPONSE, response, version).topics[0].partitions
@@ -68,7 +68,7 @@ async def test_s21_earliest_and_latest_by_isolation_level(version: int) -> None:
 
 
 async def test_the_end_at_a_past_time() -> None:
-    """It is requested with a negative timestamp, because Kafka's future special timestamps will be small."""
+    """The time is sent as a negative timestamp far below those that Kafka may reserve in the future."""
     async with open_log() as log:
         await fill(log)
         now_ms = (await list_offset(log, -(10**12)))[2] + 3_600_000
@@ -111,7 +111,7 @@ class CountingColumn(list[int]):
 
 @pytest.mark.parametrize("timestamp", [0, TIME, -3])
 async def test_s21_by_time_aborted_runs_are_jumped_and_not_looked_at(timestamp: int) -> None:
-    """100,000 aborted extents before the answer cost only a few more bisections than none."""
+    """100,000 aborted extents before the answer add only a few bisections."""
     looks = {}
     async with open_log() as log:
         await log.create_topic("orders")
@@ -150,7 +150,7 @@ async def test_s21_by_time_aborted_runs_are_jumped_and_not_looked_at(timestamp: 
 
 @pytest.mark.parametrize("timestamp", [TIME, -3])
 async def test_s21_lookups_by_time_read_side_by_side_within_the_bound(timestamp: int) -> None:
-    """Four reads at a time. With fewer, the barrier would break."""
+    """Four reads run at a time; with fewer, the barrier would break."""
     store = TestStore()
     store.reads_at_once = 4
     async with open_log(store=store, fetch=FetchSettings(max_reads=4)) as log:
@@ -180,7 +180,7 @@ async def test_the_latest_offsets_need_no_view() -> None:
 
 
 async def test_a_partition_that_is_named_twice_is_answered_once_with_invalid_request() -> None:
-    """As in Kafka, for any number of repetitions and any timestamps; v0 may ask for several offsets of a partition."""
+    """As in Kafka, for any number of repetitions and any timestamps; v0 may request several offsets of a partition."""
     async with open_log() as log:
         await fill(log)
         topics = [

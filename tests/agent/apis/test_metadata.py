@@ -32,7 +32,7 @@ from tests.agent.harness import (
 
 
 async def test_two_agents_share_the_work_and_one_takes_it_all(setup: Setup) -> None:
-    """Both agents return the same Metadata. An agent that ends cleanly disappears at once."""
+    """Both agents return the same Metadata. An agent that stops cleanly disappears immediately."""
     await setup.create_topics(topic("t", 64))
     control = InProcessClient(setup.running.runtime)
     context = make_context(control, AgentSettings(zone="a"))
@@ -83,7 +83,7 @@ class Scripted:
 
 @pytest.mark.parametrize("version", range(14))
 async def test_a_known_topic_at_every_version(version: int) -> None:
-    """S6: leader epoch 0, the leader is the only replica."""
+    """S6: the leader epoch is 0, and the leader is the only replica."""
     answer = await Scripted().ask(version, (asked("t"),))
     (topic,) = answer.topics
     assert (topic.error_code, topic.name, len(topic.partitions)) == (0, "t", 3)
@@ -208,7 +208,7 @@ async def test_creation_is_off_by_request_or_by_setting() -> None:
 
 @pytest.mark.parametrize("by_id", [False, True])
 async def test_a_topic_that_another_agent_has_just_made_is_there(by_id: bool) -> None:
-    """A tool creates the topic through one agent, and a consumer that may not create topics asks another."""
+    """A tool creates the topic through one agent, and a consumer that may not create topics uses another."""
     setup, new_id = Scripted(), TOPIC_ID[::-1]
 
     def come(_: Command) -> Reply:
@@ -228,7 +228,7 @@ async def test_a_topic_that_another_agent_has_just_made_is_there(by_id: bool) ->
 async def test_an_unknown_topic_is_told_from_the_view_without_a_control_plane(
     is_known: bool,
 ) -> None:
-    """While the control plane is known to be away, the answer comes from the view without waiting."""
+    """While the control plane is known to be unavailable, the answer comes from the view without waiting."""
     setup = Scripted()
     setup.control.otherwise = ControlPlaneUnavailable("away")
     setup.control.cluster.is_current = not is_known
@@ -247,7 +247,7 @@ async def test_creation_without_a_control_plane_is_retriable() -> None:
 async def brokers_for(
     setup: Scripted, software: tuple[str, str], request: wire.MetadataRequest
 ) -> list[int]:
-    """Return the node ids in the answer to a client of that name and version."""
+    """Return the node ids in the answer to a client with that name and version."""
     async with client_of(setup.context) as client:
         await client.call(3, ApiVersionsRequest(*software))
         answer = await client.call(12, request)
@@ -288,7 +288,7 @@ async def test_only_producers_of_librdkafka_are_told_of_agents_that_have_gone(
 
 
 async def test_a_hidden_agent_leads_nothing_and_is_a_broker_while_it_leaves() -> None:
-    """It still answers what it has read, and some clients close their connection to a node that is not a broker."""
+    """It still answers requests that it has read, and some clients disconnect from a node that is not a broker."""
     setup = Scripted()
     one, two = agents(2)
     for leaving, expected in (([1], [1, 2]), ([], [2])):
@@ -323,7 +323,7 @@ async def test_tagged_fields_that_are_not_known_are_skipped(setup: Setup, has_cu
 
 
 async def test_topic_partitions_end_at_two_thousand(setup: Setup) -> None:
-    """KIP-966: every answer is bounded, and a cursor leads to the end."""
+    """KIP-966: every answer is bounded, and a cursor leads to the rest."""
     for name in ("a", "b", "c"):
         await setup.create(name, 900)
     cursor, seen, answers = None, [], 0
@@ -343,7 +343,7 @@ async def test_topic_partitions_end_at_two_thousand(setup: Setup) -> None:
 async def test_all_topic_partitions_go_on_where_the_topic_of_the_cursor_is_gone(
     setup: Setup,
 ) -> None:
-    """As in Kafka. A request without topics has no place for an error either."""
+    """As in Kafka, where a request for all topics never returns an error for a missing one."""
     for name in ("a", "c"):
         await setup.create(name, 2)
 

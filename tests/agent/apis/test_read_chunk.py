@@ -1,4 +1,4 @@
-"""ReadChunk: the ranges that an agent gives to others of its zone, and the requests that it refuses (adr/0039)."""
+"""ReadChunk: the ranges that an agent gives to others in its zone, and the requests that it refuses (adr/0039)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def stage() -> Iterator[Stage]:
 
 
 def first_bytes(stage: Stage) -> ReadChunkRequest:
-    """Return the request of an agent for the first bytes of a segment."""
+    """Return an agent's request for the first bytes of a segment."""
     cluster = stage.agents[1].running.context.control.cluster
     cluster_id = cluster.cluster_id
     key = next(iter(stage.around.bucket.objects.list(segments_prefix(cluster_id)))).key
@@ -39,7 +39,7 @@ def first_bytes(stage: Stage) -> ReadChunkRequest:
 
 
 def ask(stage: Stage, **fields: Any) -> ReadChunkResponse:
-    """Ask the second agent for the first bytes of a segment, unless `fields` are different."""
+    """Send the second agent a request for the first bytes of a segment; `fields` override those of the request."""
     request = first_bytes(stage)._replace(**fields)
     address = (stage.agents[1].name, KAFKA_PORT)
 
@@ -94,7 +94,7 @@ def test_clients_and_what_is_no_range_of_a_segment_are_refused(
 def test_nothing_is_given_if_the_control_plane_has_told_no_secret(
     stage: Stage, guess: bytes
 ) -> None:
-    """An earlier control plane gives no secret."""
+    """An older control plane sends no secret."""
     write(stage)
     stage.agents[1].running.context.control.cluster.peer_secret = b""
     assert ask(stage, peer_secret=guess) == ReadChunkResponse(31)
@@ -130,7 +130,7 @@ def test_answers_take_a_bounded_part_of_memory_until_they_are_sent(stage: Stage)
 
     stage.run(serve_all())
     assert sorted(answer.error_code for answer in answers) == [0, 0, 89]
-    # The chunk can be forgotten, and what is to be sent is all that is left.
+    # The chunk can be forgotten, and only the bytes to be sent are left.
     shared.chunks.clear()
     assert shared.outside_bytes == 2 * request.size
     assert ask(stage) == ReadChunkResponse(89)

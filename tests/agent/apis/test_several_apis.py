@@ -1,6 +1,6 @@
 """Behaviour common to several APIs: skipped fields, views that lag behind, and data that is not kept.
 
-GetTelemetrySubscriptions and PushTelemetry request no metrics and store none (KIP-714).
+GetTelemetrySubscriptions requests no metrics, and PushTelemetry stores none (KIP-714).
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ from tests.messages import encode_body
 async def test_what_another_agent_has_just_made_is_there(
     version: int, asked: Any, found_in: Callable[[Any], Any]
 ) -> None:
-    """A tool creates a topic through one agent and asks another, whose view does not have it yet."""
+    """A tool creates a topic through one agent and then uses another, whose view does not have it yet."""
     control = ScriptedControl()
     control.cluster.apply(snapshot())
 

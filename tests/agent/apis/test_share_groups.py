@@ -50,7 +50,7 @@ async def configure(setup: Setup, name: str, value: str) -> None:
 
 
 def commands_of(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> list[Command]:
-    """Return the commands that the agent sends from now on."""
+    """Return a list that receives the commands that the agent sends from now on."""
     commands: list[Command] = []
     call = setup.running.control.call
 
@@ -63,7 +63,6 @@ def commands_of(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> list[Command]:
 
 
 async def letters(setup: Setup, name: str) -> list[Record]:
-    """Return the records of the first partition of a topic."""
     known = setup.running.control.cluster.topics_by_name[name]
     view = setup.running.control.partition(known.topic_id, 0)
     await view.ready()
@@ -72,7 +71,6 @@ async def letters(setup: Setup, name: str) -> list[Record]:
 
 
 async def produce(setup: Setup, count: int = 3, value: bytes = b"v") -> None:
-    """Append a batch of records."""
     now_ms = setup.running.context.clock.now_ms()
     new = tuple(NewRecord(offset_delta=n, timestamp=now_ms, value=value) for n in range(count))
     part = wire.PartitionProduceData(0, memoryview(BatchToWrite(records=new).encode()))
@@ -129,7 +127,7 @@ async def acknowledge(
 
 
 def acquired(answer: Any) -> list[tuple[int, int, int]]:
-    """Return what an answer acquired, after checking that its batches have these offsets."""
+    """Return the ranges that an answer acquired, after checking that its batches have these offsets."""
     assert not answer.error_code
     assert answer.acquisition_lock_timeout_ms == 30_000
     (topic,) = answer.responses
@@ -173,7 +171,7 @@ async def test_a_session_has_epochs(setup: Setup) -> None:
     closed = await acknowledge(setup, -1, topic_id, 0, 0)
     assert not closed.responses[0].partitions[0].error_code
     assert (await fetch(setup, -1, topic_id)).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
-    # What the session held and did not acknowledge is available again.
+    # Records that the session held but did not acknowledge are available again.
     assert acquired(await fetch(setup, 0, topic_id, max_records=3))[0] == (1, 2, 2)
     assert not (await fetch(setup, -1, topic_id)).error_code
 
@@ -272,7 +270,7 @@ async def test_dead_letters_have_kafkas_headers_and_are_written_once(
 
 
 async def test_a_queue_is_created_and_takes_what_it_can(setup: Setup) -> None:
-    """A value too large for the queue is left out, and what does not fit even then has no letter."""
+    """A value too large for the queue is left out, and a letter that is too large even then is not written."""
     topic_id = await begin(setup)
     await produce(setup, 1, b"x" * 5000)
     name = "errors.deadletterqueue.auto.create.topics.enable"

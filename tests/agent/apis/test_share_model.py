@@ -5,11 +5,11 @@ a joins            -> ok         subscribes, and waits for its partition; `a lea
 a gets 5           -> 0-4x1      acquires at most five records; x1 is their first delivery
 a acks 0-4         -> ok         accepts; `0-4=release`, `0-4=reject`, `0-4=renew`
 a closes           -> ok         ends its session
-lag                -> 5          what is not finished; Kafka writes the start offset later
+lag                -> 5          the unfinished records; Kafka writes the start offset later
 queue              ->            gives the group a dead-letter queue; with `queue off`, the topic may not be one
-letters            -> 0x1 rejected    what is in it
+letters            -> 0x1 rejected    the contents of the queue
 
-    python -m tests.agent.apis.test_share_model HOST:PORT    plays the tables on any server, and prints differences
+    python -m tests.agent.apis.test_share_model HOST:PORT    runs the tables on any server, and prints differences
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ REASONS: Final = {
 _RECORD_LIMIT: Final = 1
 _LIMIT_SECONDS: Final = 30.0
 
-#: The tables by their titles.
+#: The tables by title.
 TABLES: Final = dict(
     table.split("\n", 1)
     for table in Path(__file__).with_suffix(".txt").read_text().strip().split("\n\n")
@@ -51,10 +51,10 @@ TABLES: Final = dict(
 
 
 class Stage:
-    """Plays a table on a server, with a topic, a group and a dead-letter queue of its own."""
+    """Runs a table against a server, with its own topic, group and dead-letter queue."""
 
     def __init__(self, client: RawClient, wait_ms: int) -> None:
-        """A fetch waits for `wait_ms`."""
+        """A fetch waits for at most `wait_ms`."""
         self._client = client
         self._wait_ms = wait_ms
         name = uuid4().hex[:12]
@@ -74,7 +74,7 @@ class Stage:
         return self._group
 
     async def play(self, table: str) -> list[tuple[str, str, str]]:
-        """Return (command, expected, result) of each line."""
+        """Run a table from the beginning, and return (command, expected, result) for each line."""
         await self.begin()
         lines = await self.go_on(table)
         for who in [*self._sessions]:
@@ -88,7 +88,7 @@ class Stage:
         await self._set("share.auto.offset.reset", "earliest")
 
     async def go_on(self, table: str) -> list[tuple[str, str, str]]:
-        """Return (command, expected, result) of each line."""
+        """Run the lines of a table, and return (command, expected, result) for each."""
         lines = []
         for line in table.strip().splitlines():
             command, _, expected = (part.strip() for part in line.partition("->"))
@@ -97,7 +97,7 @@ class Stage:
         return lines
 
     async def _find_coordinator(self, kind: int) -> None:
-        """Let Kafka create the topic with the state of groups (0) or of transactions (1)."""
+        """Wait until Kafka has created the topic for groups (0) or for transactions (1)."""
         while True:
             answer = await self._client.ask(10, 4, key_type=kind, coordinator_keys=[self._group])
             if not answer.coordinators[0].error_code:
@@ -156,7 +156,7 @@ class Stage:
         return ""
 
     async def _begin(self) -> tuple[int, int]:
-        """Return the producer of a transaction that has the partition."""
+        """Begin a transaction that includes the partition, and return its producer."""
         await self._find_coordinator(1)
         while True:
             made = await self._client.call(
@@ -193,7 +193,7 @@ class Stage:
             await asyncio.sleep(0.1)
 
     async def _beats(self, who: str) -> str:
-        """Return the epoch that one heartbeat gives a member."""
+        """Send one heartbeat, and return the member's epoch."""
         answer = await self._beat(who, self._epochs.get(who, 0))
         self._epochs[who] = answer.member_epoch
         return str(answer.member_epoch)
@@ -205,7 +205,11 @@ class Stage:
         )
         while True:
             answer = await self._client.call(1, asked)
-            if answer.error_code not in (14, 15, 16):  # the coordinator loads, or is not there yet
+            if answer.error_code not in (
+                14,
+                15,
+                16,
+            ):  # the coordinator is loading, or does not exist yet
                 return answer
             await asyncio.sleep(0.1)
 
@@ -290,7 +294,7 @@ class Stage:
         )
 
     async def _lag(self) -> str:
-        """Return how many records are not finished."""
+        """Return the number of unfinished records."""
         deadline = asyncio.get_running_loop().time() + _LIMIT_SECONDS
         while True:
             topics = [groups.DescribeShareGroupOffsetsRequestTopic(self._topic, (0,))]
@@ -307,7 +311,7 @@ class Stage:
             await asyncio.sleep(0.1)
 
     async def _letters(self) -> str:
-        """Return the dead letters: offset, count of deliveries, reason and value. Kafka writes them later."""
+        """Return the dead letters: offset, delivery count, reason and value. Kafka writes them later."""
         deadline = asyncio.get_running_loop().time() + _LIMIT_SECONDS
         while True:
             found = await self._read_letters()
@@ -338,7 +342,7 @@ class Stage:
 
 
 async def play_all(port: int, wait_ms: int) -> list[str]:
-    """Play all tables on a server, and return what differs."""
+    """Run all tables against a server, and return the differences."""
     different = []
     for name, table in TABLES.items():
         client = await RawClient.connect(port)
@@ -367,7 +371,7 @@ def test_the_model_is_right_on_kafka(tmp_path: Path) -> None:
 
 
 def main() -> None:
-    """Play the tables on the server that the command line names. The exit code is 1 if something differs."""
+    """Run the tables against the server named on the command line. The exit code is 1 if anything differs."""
     port = int(sys.argv[1].rpartition(":")[2])
     different = asyncio.run(play_all(port, wait_ms=500))
     sys.stdout.writelines(f"{each}\n" for each in different)

@@ -20,7 +20,7 @@ COMPACT = (groups.KeyValue("cleanup.policy", "compact"),)
 
 
 def topology(changelog: str = "counts-changelog") -> groups.StreamsGroupHeartbeatRequestTopology:
-    """Return a topology that repartitions the topic `t` and counts."""
+    """Return a topology that repartitions the topic `t` and counts its records."""
     return groups.StreamsGroupHeartbeatRequestTopology(
         subtopologies=[
             groups.StreamsGroupHeartbeatRequestSubtopology(
@@ -37,7 +37,7 @@ def topology(changelog: str = "counts-changelog") -> groups.StreamsGroupHeartbea
 
 
 async def configure(setup: Setup) -> None:
-    """Create the topic `t`, and let the group assign tasks at once."""
+    """Create the topic `t`, and let the group assign tasks immediately."""
     await setup.create("t", 2)
     for name in ("initial.rebalance.delay.ms", "assignment.interval.ms"):
         change = ConfigChange(name=f"streams.{name}", operation=SET, value="0")
@@ -93,7 +93,7 @@ async def test_a_member_gets_tasks_once_its_topics_exist(setup: Setup, version: 
 
 
 async def test_why_topics_cannot_be_created_is_told(setup: Setup) -> None:
-    """The status has the reason, and the others are created."""
+    """The status gives the reason, and the other topics are created."""
     await configure(setup)
     await setup.create("counts_changelog", 2)
     answer = await beat(setup, 0, topology=topology("counts.changelog"))
@@ -117,7 +117,7 @@ async def test_why_topics_cannot_be_created_is_told(setup: Setup) -> None:
     ],
 )
 async def test_requests_are_checked(setup: Setup, fields: dict[str, Any], code: ErrorCode) -> None:
-    """Nothing is kept of a refused one."""
+    """A refused request leaves nothing behind."""
     await configure(setup)
     assert (await beat(setup, 0, **fields)).error_code == code
     assert (await describe(setup)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -132,7 +132,7 @@ async def test_regular_expressions_are_refused(setup: Setup) -> None:
 
 
 async def test_a_description_comes_back(setup: Setup) -> None:
-    """KIP-1331: it is asked for once, kept, and described."""
+    """KIP-1331: it is requested once, stored, and described."""
     await configure(setup)
     assert (await beat(setup, 0)).topology_description_required
     assert not (await beat(setup, 2)).topology_description_required

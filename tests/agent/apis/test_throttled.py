@@ -37,7 +37,7 @@ async def limit(setup: Setup, key: str, value: float) -> None:
 
 @asynccontextmanager
 async def another(setup: Setup) -> AsyncIterator[RawClient]:
-    """Return another connection, because a throttled one serves nothing for a while."""
+    """Open another connection, because a throttled one gets no answers for a while."""
     client = await RawClient.connect(setup.running.server.port)
     yield client
     client.writer.close()
@@ -50,7 +50,7 @@ def records(acks: int) -> ProduceRequest:
 
 
 def used(setup: Setup) -> float:
-    """Return the counted bytes of Produce."""
+    """Return the Produce bytes counted so far."""
     buckets = setup.running.context.quotas.buckets
     return sum(found.used for (key, _), found in buckets.items() if key == PRODUCED)
 
@@ -61,7 +61,7 @@ async def test_no_connection_is_served_before_what_is_owed_is_paid(setup: Setup)
     await limit(setup, PRODUCED, 1000.0)
     async with another(setup) as first, another(setup) as second, another(setup) as third:
         answer = await first.call(9, records(-1))
-        assert answer.throttle_time_ms > 90_000  # as Kafka, for as long as it takes
+        assert answer.throttle_time_ms > 90_000  # as in Kafka, as long as it takes
         body = encode_body(PRODUCE, 9, records(-1))
         second.send(encode_request(PRODUCE, 9, body))
         while setup.running.context.metrics.request_bytes_now < len(body):

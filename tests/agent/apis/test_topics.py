@@ -15,7 +15,6 @@ from tests.agent.plane import create_topic, hold_deltas
 
 
 async def deleted(setup: Setup, *states: wire.DeleteTopicState) -> Any:
-    """Delete topics at v6."""
     return (await setup.client.call(6, wire.DeleteTopicsRequest(states, (), SECOND))).responses
 
 
@@ -28,7 +27,7 @@ async def delete_by_name(setup: Setup, version: int, *names: str) -> Any:
 async def delete_records(
     setup: Setup, version: int, rows: dict[str, list[tuple[int, int]]]
 ) -> list[tuple[int, int]]:
-    """Delete up to pairs of partition and offset, and return the error and the low watermark of each."""
+    """Delete records before each (partition, offset), and return each partition's error and low watermark."""
     topics = [
         wire.DeleteRecordsTopic(name, [wire.DeleteRecordsPartition(*each) for each in pairs])
         for name, pairs in rows.items()
@@ -51,7 +50,7 @@ async def grow(
 
 @pytest.mark.parametrize("version", range(2, 8))
 async def test_create_topics_at_every_version(setup: Setup, version: int) -> None:
-    """Counts and configs from v5 on (KIP-525), and topic ids from v7 on (KIP-516)."""
+    """Counts and configs are returned from v5 on (KIP-525), and topic ids from v7 on (KIP-516)."""
     made = topic("t", -1, 7, configs={"retention.ms": " 01000 "})
     (found,) = await setup.create_topics(made, version=version)
     assert found.error_code == 0
@@ -155,7 +154,7 @@ async def test_validate_only_changes_nothing(setup: Setup) -> None:
 
 @pytest.mark.slow
 async def test_many_topics_are_created_by_several_commands(setup: Setup) -> None:
-    """A clash between two of them is still found, and too many partitions create no topic."""
+    """A conflict between two of them is still detected, and if there are too many partitions, no topic is created."""
     names = ["a.b", *(f"t{number}" for number in range(MOST_OF_PIECE)), "a_b"]
     found = await setup.create_topics(*(topic(name, 1) for name in names))
     assert [each.error_code for each in found] == [0] * (MOST_OF_PIECE + 1) + [17]
@@ -201,7 +200,7 @@ async def test_delete_topics_by_id(setup: Setup) -> None:
 async def test_s6_delete_topics_that_another_agent_has_just_made_anew_or_deleted(
     setup: Setup, version: int
 ) -> None:
-    """A name stands for its current topic, as another agent would answer, and answers by name have no ids."""
+    """A name refers to its current topic, as in another agent's answer, and answers by name have no ids."""
     elsewhere = InProcessClient(setup.running.runtime)
 
     async def drop(topic_id: bytes) -> None:
@@ -235,7 +234,7 @@ async def test_delete_records_of_what_is_not_there(setup: Setup, version: int) -
 
 
 async def test_of_a_partition_that_is_named_twice_the_last_offset_counts(setup: Setup) -> None:
-    """As in Kafka. The answer names it once."""
+    """As in Kafka. The answer lists it once."""
     await setup.create_topics(topic("t"))
     found = await delete_records(setup, 2, {"t": [(0, 9), (0, 0)]})
     assert found == [(0, 0)]

@@ -76,7 +76,7 @@ async def test_add_partitions_to_txn(version: int) -> None:
 
 
 async def test_a_partition_that_another_agent_has_just_made_is_added() -> None:
-    """librdkafka gives up a transaction if one of its new partitions is unknown."""
+    """librdkafka abandons a transaction if one of its new partitions is unknown."""
     setup = Setup(add_partitions_to_txn=Reply(partitions_added_to_txn=Outcomes()))
 
     def come(_: Command) -> Reply:
@@ -163,7 +163,7 @@ async def test_markers_from_outside_abort_and_never_commit() -> None:
 
 @pytest.mark.parametrize("version", range(6))
 async def test_transactional_commits_at_every_version(version: int) -> None:
-    """Offsets are pending until the end. If the group is not in the transaction, the error depends on the version."""
+    """Offsets are pending until the transaction ends. If the group is not in it, the error depends on the version."""
     async with running() as run:
         wire = await run.connect()
         producer = await wire.call(2, transactions.InitProducerIdRequest("x", 60_000))

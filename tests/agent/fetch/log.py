@@ -59,7 +59,7 @@ TIME = 1_700_000_000_000
 
 
 class TestStore(MemoryStore):
-    """A store in memory whose PUTs can fail (by sequence) or be held; `gap` is its read_gap."""
+    """An in-memory store whose PUTs can fail (by sequence) or be held; `gap` is its read_gap."""
 
     __test__ = False
 
@@ -120,7 +120,7 @@ class Writer:
         self.sequences: dict[int, int] = {}
 
     def batch(self, *values: bytes, partition: int = 0, codec: Codec = Codec.NONE) -> bytes:
-        """Return the next batch of a partition."""
+        """Return the next batch for a partition."""
         sequence = self.sequences.get(partition, 0)
         self.sequences[partition] = sequence + len(values)
         return make_batch(
@@ -142,7 +142,7 @@ class Writer:
         )
 
     async def end(self, *, committed: bool) -> None:
-        """Commit or abort."""
+        """Commit or abort the transaction."""
         command = EndTxn(
             transactional_id=self.transactional_id,
             producer_id=self.producer[0],
@@ -185,7 +185,7 @@ class Log:
         self.topic_id = b""
 
     def context(self) -> AgentContext:
-        """Return the context of an agent with these services, which lets every client in."""
+        """Return an agent context with these services that admits every client."""
         return replace(
             make_context(self.control),
             store=self.store,
@@ -198,7 +198,7 @@ class Log:
         )
 
     async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> bytes:
-        """Return a new topic's id; config names have _ for a dot. Its records date from TIME, so none expires."""
+        """Create a topic, and return its id; config names have _ for dots. Records date from TIME, and none expire."""
         configs = {"retention_ms": "-1"} | configs
         self.topic_id = await create_topic(self.control, name, partitions, **configs)
         self.topic = name
@@ -216,7 +216,6 @@ class Log:
         await self.control.call(Command(delete_records=DeleteRecords(partitions=[cut])))
 
     async def writer(self, transactional_id: str | None = None) -> Writer:
-        """A new producer."""
         command = InitProducerId(
             transactional_id=transactional_id or "",
             has_transactional_id=transactional_id is not None,
@@ -242,7 +241,7 @@ class Log:
         return (await self.send(request, version)).responses[0].partition_responses[0]
 
     async def send(self, request: ProduceRequest, version: int = 12) -> ProduceResponse:
-        """Send any Produce request."""
+        """Send a Produce request."""
         return await self.produce_service.produce(request, version)
 
     async def fetch(
@@ -253,12 +252,11 @@ class Log:
         return (await self.ask(request, version)).responses[0].partitions[0]
 
     async def ask(self, request: wire.FetchRequest, version: int = 12) -> wire.FetchResponse:
-        """Send any Fetch request."""
+        """Send a Fetch request."""
         return await self.fetch_service.fetch(request, version)
 
 
 def call_of(version: int, context: Any = None) -> Call:
-    """Return the context of a request."""
     return Call(context, anybody(), version)
 
 
@@ -288,7 +286,7 @@ def fetch_request(
     leader_epoch: int = -1,
     forgotten: Sequence[wire.ForgottenTopic] = (),
 ) -> wire.FetchRequest:
-    """Topics by name."""
+    """Return a Fetch request with topics by name."""
     topics: dict[str, list[wire.FetchPartition]] = {}
     for (name, partition), offset in offsets.items():
         asked = wire.FetchPartition(
@@ -308,13 +306,13 @@ def fetch_request(
 
 
 def batches_of(answer: wire.PartitionData) -> list[RecordBatch]:
-    """Return the batches of an answer, after verifying their checksums."""
+    """Return the batches in an answer, after verifying their checksums."""
     assert answer.error_code == 0
     return list(read_batches(b"".join(answer.records or ())))
 
 
 def records_of(answer: wire.PartitionData) -> list[tuple[int, bytes | None]]:
-    """Return (offset, value) of the records that an application sees, without control batches."""
+    """Return (offset, value) of the records that an application sees, which exclude control batches."""
     return [
         (record.offset, record.value)
         for batch in batches_of(answer)
@@ -324,7 +322,7 @@ def records_of(answer: wire.PartitionData) -> list[tuple[int, bytes | None]]:
 
 
 def next_offset_of(answer: wire.PartitionData) -> int:
-    """Return the offset where a client continues (S16)."""
+    """Return the offset at which a client continues (S16)."""
     return batches_of(answer)[-1].header.next_offset
 
 
@@ -338,10 +336,9 @@ async def open_log(
     max_views: int = 10_000,
     over: Callable[[ObjectStore], ObjectStore] = lambda store: store,
 ) -> AsyncIterator[Log]:
-    """Start the log, and end it after the block. The test fails if the control plane had to stop.
+    """Start the log, and stop it after the block. The test fails if the control plane had to stop.
 
-    `over` returns the store that the agent uses over the one in memory. Every flush is put, unless `produce` says
-    otherwise.
+    `over` wraps the in-memory store for the agent. Every flush is written with a PUT, unless `produce` says otherwise.
     """
     produce = produce or ProduceSettings()
     if produce.hot_bytes < 0:

@@ -1,4 +1,4 @@
-"""The cache: bounded, shared reads, checked bytes, written through; coalescing (S18, S19)."""
+"""The cache (bounded and write-through, with shared reads and verified bytes) and coalescing (S18, S19)."""
 
 import asyncio
 import logging
@@ -40,7 +40,7 @@ def in_order(log: Log) -> list[Load]:
 
 
 def forget(log: Log) -> None:
-    """Return an empty cache, as in an agent that has just started."""
+    """Empty the cache, as in an agent that has just started."""
     cache = log.fetch_service.cache
     for load in loads(log):
         cache._forget(load)
@@ -88,7 +88,7 @@ async def test_a_cancelled_fetch_does_not_take_the_read_from_others() -> None:
 
 
 async def test_what_a_read_under_way_brings_is_found_beside_its_neighbours() -> None:
-    """A second consumer reads the pieces on both sides of it, and its read ends later."""
+    """A second consumer reads the pieces on both sides, and its own read ends later."""
     async with open_log(fetch=FetchSettings(read_ahead_bytes=0)) as log:
         await log.create_topic("t")
         size = len(make_batch(BIG))
@@ -139,7 +139,7 @@ async def test_the_bound_in_bytes_holds_and_the_oldest_leave() -> None:
 async def test_what_one_consumer_reads_leaves_the_cache_to_what_several_do(
     gap: int, is_kept: bool
 ) -> None:
-    """This applies if reading it again is cheap; otherwise, loads are evicted in the order of their last use."""
+    """This applies if reading it again is cheap; otherwise, the least recently used loads are evicted first."""
     settings = FetchSettings(cache_bytes=80_000, read_ahead_bytes=0)
     async with open_log(store=TestStore(gap), fetch=settings) as log:
         await log.create_topic("t")
@@ -152,7 +152,7 @@ async def test_what_one_consumer_reads_leaves_the_cache_to_what_several_do(
             await log.fetch(offset, partition_max_bytes=1)
             assert sum(load.size for load in cache._finished) == cache._finished_bytes
             assert cache.metrics.bytes_now == sum(load.size for load in loads(log))
-        # The last one, and what fits into an eighth.
+        # The last one, and those that fit into an eighth.
         assert len(cache._finished) == (2 if is_kept else 0)
         assert (len(cache._loads) == 1) is is_kept
         reads = log.store.metrics.gets
@@ -171,7 +171,7 @@ async def test_more_than_the_cache_holds_is_served_all_the_same() -> None:
 
 
 async def test_a_consumer_that_tails_does_not_read_the_store() -> None:
-    """Batches from a flush are kept for consumers that wait for them."""
+    """Batches from a flush are kept for consumers that are waiting for them."""
     async with open_log() as log:
         await log.create_topic("t")
         offset = 0
@@ -209,7 +209,7 @@ async def test_what_comes_next_is_read_ahead() -> None:
 async def test_reading_ahead_costs_few_requests_where_they_are_charged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The committed records of one object with holes between them are a single read."""
+    """Committed records in one object, with holes between them, take a single read."""
     monkeypatch.setattr(TestStore, "reads_at_once", 16)
     async with open_log(store=TestStore(1 << 20)) as log:
         await log.create_topic("t")
@@ -225,7 +225,7 @@ async def test_reading_ahead_costs_few_requests_where_they_are_charged(
 
 
 async def test_a_charged_window_moves_by_half_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each fetch moves the window by one extent, which alone is worth no request. No fetch but the first waits."""
+    """Each fetch moves the window by one extent, which alone does not justify a request. Only the first fetch waits."""
     monkeypatch.setattr(TestStore, "reads_at_once", 16)
     ahead, size = 8, len(make_batch(BIG))
     settings = FetchSettings(read_ahead_bytes=ahead * size // 2)
@@ -279,7 +279,7 @@ async def test_a_truncated_object_is_corrupt_too() -> None:
 async def test_s3_up_to_a_bad_object_records_are_served_and_at_it_an_error(
     is_changed: bool, value: bytes
 ) -> None:
-    """The answer has no bytes of the bad object, and is not empty without an error: clients would loop."""
+    """The answer has no bytes from the bad object; if empty, it has an error, without which clients would loop."""
     async with open_log() as log:
         await log.create_topic("t")
         for _ in range(4):
@@ -299,7 +299,7 @@ async def test_s3_up_to_a_bad_object_records_are_served_and_at_it_an_error(
 
 
 async def test_a_collected_object_makes_the_fetch_plan_again_once() -> None:
-    """The replacements of the extents have arrived by the time of the confirming read."""
+    """The replacements for the extents have arrived by the time of the confirming read."""
     async with open_log() as log:
         await log.create_topic("t")
         await log.produce(make_batch(BIG))
@@ -386,7 +386,7 @@ async def test_s15_a_small_limit_gets_whole_batches_as_they_were_produced() -> N
 
 
 async def test_s15_a_batch_that_coalescing_made_larger_than_the_limit_is_not_sent() -> None:
-    """It compressed well; among uncompressed batches, it would not."""
+    """The batch compresses well alone, but not when coalesced with uncompressed batches."""
     async with open_log() as log:
         await log.create_topic("t")
         large = make_batch(bytes(300_000), codec=Codec.GZIP)
@@ -435,7 +435,7 @@ async def test_read_uncommitted_and_read_committed_do_not_share_what_was_coalesc
 async def test_s19_whoever_reads_what_others_coalesced_misses_nothing(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Coalesced batches span extents, and plans begin, end and break off anywhere among these."""
+    """Coalesced batches span extents, and plans begin, end and break off anywhere in them."""
     monkeypatch.setattr(coalescing, "COALESCED_BATCH_BYTES", 700)
     monkeypatch.setattr(coalescing, "COALESCE_SOURCE_BYTES", 3000)
     monkeypatch.setattr(gather, "SMALLEST_COALESCED_ANSWER", 1000)

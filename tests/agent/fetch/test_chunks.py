@@ -24,7 +24,7 @@ FIRST, SECOND = ChunkId(1, 1, 0), ChunkId(1, 1, 1)
 
 
 class Kept:
-    """A cache of the chunks of one object, with its reads and reported sizes."""
+    """A cache for the chunks of one object, with its reads and reported sizes."""
 
     def __init__(
         self, executor: ThreadPoolExecutor, max_bytes: int = 1 << 20, max_reads: int = 4
@@ -42,7 +42,7 @@ class Kept:
         )
 
     async def get(self, position: int, size: int) -> None:
-        """Read a range, whose bytes must be those of the object."""
+        """Read a range, and check that its bytes are those of the object."""
         chunk = ChunkId(1, 1, position // CHUNK)
         found = await self.chunks.get(chunk, "k", position, size)
         assert found == OBJECT[position : position + size]
@@ -151,7 +151,7 @@ async def test_what_nobody_waits_for_any_more_is_not_read(executor: ThreadPoolEx
     again = asyncio.ensure_future(kept.get(CHUNK + 2, 10))
     hold.release()
     await asyncio.gather(first, asked[1], again)
-    # One of the two that wanted the same is left; and what was given up is begun anew.
+    # One of the two that wanted the same range is left, and the abandoned read is started again.
     assert kept.gets == 3
 
 
@@ -177,7 +177,7 @@ async def test_after_all_is_forgotten_chunks_are_read_whole_again(
     executor: ThreadPoolExecutor,
 ) -> None:
     kept = Kept(executor, max_bytes=CHUNK + BEYOND)
-    await kept.get(0, CHUNK // 16)  # is forgotten at once, as it does not fit
+    await kept.get(0, CHUNK // 16)  # is dropped immediately, since it does not fit
     kept.chunks.clear()
     before = kept.bytes_read
     await kept.get(CHUNK, CHUNK // 16)
@@ -188,7 +188,7 @@ async def test_without_room_for_whole_chunks_they_are_not_read(
     executor: ThreadPoolExecutor,
 ) -> None:
     kept = Kept(executor, max_bytes=CHUNK)
-    await kept.get(0, CHUNK // 16)  # is forgotten at once, as it does not fit
+    await kept.get(0, CHUNK // 16)  # is dropped immediately, since it does not fit
     before = kept.bytes_read
     await kept.get(0, CHUNK // 16)
     assert kept.bytes_read - before == CHUNK // 16
@@ -208,14 +208,14 @@ async def test_a_chunk_that_is_forgotten_is_read_again(executor: ThreadPoolExecu
 
 DATA = b"12345678"
 REQUEST = ReadChunkRequest(bytes(16), "c", 1, 1, 0, len(DATA))
-#: Nothing here takes as long.
+#: Longer than anything here takes.
 PATIENCE = 60.0
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Owner:
-    """An agent that answers each request with the next of `answers`, and correctly after the last one."""
+    """An agent that returns `answers` in order, and then answers correctly."""
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []

@@ -45,7 +45,7 @@ async def test_s13_read_uncommitted_reads_to_the_high_watermark_and_read_committ
         assert records_of(uncommitted) == [(0, b"plain"), (1, b"open"), (2, b"behind")]
         await writer.end(committed=True)
         behind = records_of(await log.fetch(1))
-        # What was coalesced begins before the asked offset: a client skips that (S15).
+        # The coalesced batch begins before the requested offset: a client skips the excess (S15).
         assert [record for record in behind if record[0]] == [(1, b"open"), (2, b"behind")]
 
 
@@ -130,7 +130,7 @@ async def test_s14_001_an_aborted_a_plain_and_a_committed_producer() -> None:
 
 
 async def test_s17_004_aborted_records_at_offsets_0_to_10_and_the_next_fetch_is_at_11() -> None:
-    """004_: no record is left, so one synthetic control record of producer 0 moves the client on."""
+    """004_: no record is left, so one synthetic control record from producer 0 moves the client on."""
     async with open_log() as log:
         await log.create_topic("t")
         writer = await log.writer("x")
@@ -166,7 +166,7 @@ async def test_s15_the_first_batch_may_begin_before_the_asked_offset() -> None:
 
 
 async def test_s15_one_batch_is_given_even_where_it_is_larger_than_the_limits() -> None:
-    """KIP-74: the first batch of the answer always comes; the others obey the limits."""
+    """KIP-74: the first batch in the answer is always returned; the others obey the limits."""
     async with open_log() as log:
         await log.create_topic("t")
         for _ in range(4):
@@ -222,7 +222,7 @@ async def test_s17_asked_in_the_middle_of_a_hole() -> None:
 
 @pytest.mark.parametrize("gap", [0, 1 << 20])
 async def test_s18_aborted_payload_is_not_read(gap: int) -> None:
-    """The bytes of GETs are those of the live extents. With a read_gap, smaller holes are read too."""
+    """GETs read only the bytes of the live extents. With a read_gap, smaller holes are read too."""
     async with open_log(store=TestStore(gap)) as log:
         await log.create_topic("t")
         writers = [await log.writer(f"x{number}") for number in range(4)]
@@ -284,7 +284,7 @@ async def test_s7_out_of_range_is_answered_after_a_confirming_read() -> None:
 
 
 async def test_s7_a_stale_view_does_not_make_a_client_reset() -> None:
-    """The view lags behind what the client has seen at another agent; the confirming read fixes this."""
+    """The view lags behind what the client has seen at another agent; the confirming read corrects this."""
     async with open_log() as log:
         await log.create_topic("t")
         await log.produce(make_batch(b"a"))
@@ -321,7 +321,7 @@ async def test_unknown_topics_partitions_and_epochs() -> None:
 async def test_s13_an_unknown_partition_does_not_end_the_wait_for_another(
     unknown: tuple[str, int],
 ) -> None:
-    """As in Kafka: its error comes with the records of the other partition; alone, it is returned at once."""
+    """As in Kafka: its error comes with the records of the other partition; alone, it is returned immediately."""
     async with open_log() as log:
         await log.create_topic("t")
         alone = await log.ask(fetch_request({unknown: 0}, max_wait_ms=600_000))
@@ -338,7 +338,7 @@ async def test_s13_an_unknown_partition_does_not_end_the_wait_for_another(
 
 
 async def test_a_fetch_of_more_partitions_than_there_are_views_keeps_those_it_has() -> None:
-    """Otherwise, its views would evict each other, and it would never end."""
+    """Otherwise, its views would evict each other, and the fetch would never end."""
     async with open_log(max_views=10) as log:
         await log.create_topic("t", partitions=25)
         await log.produce(make_batch(b"a"), partition=24)
@@ -413,14 +413,14 @@ async def test_s18_a_hundred_thousand_aborted_records_are_one_small_answer_and_n
 
 
 def request(session_id: int, session_epoch: int, topics: list[FetchTopic]) -> FetchRequest:
-    """A read_committed fetch of these topics."""
+    """Return a read_committed fetch for these topics."""
     return FetchRequest(
         isolation_level=1, session_id=session_id, session_epoch=session_epoch, topics=topics
     )
 
 
 def test_an_incremental_fetch_is_sent_back_to_a_full_one() -> None:
-    """S21: after an empty answer, the client would retry at once, without end."""
+    """S21: after an empty answer, the client would retry immediately, without end."""
     answer = refuse(call_of(12), request(7, 3, []), 56)
     assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert answer.responses == ()

@@ -1,6 +1,4 @@
-"""The records that a consumer's first fetch sees at an agent that does not know another one's acknowledgements yet
-(S7).
-"""
+"""A consumer's first fetch from an agent that does not yet know of another one's acknowledgements (S7)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +19,7 @@ WAITS = {"max_wait_ms": 20}
 
 
 class Consumers:
-    """Consumers of an agent that receives changes only when it asks for them."""
+    """Consumers of an agent that receives changes only when it requests them."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -29,7 +27,7 @@ class Consumers:
 
     @property
     def asked(self) -> int:
-        """The number of times it asked."""
+        """The number of times that the agent asked."""
         return self.context.metrics.views_confirmed
 
     async def fetch(self, peer: Peer, **options: int) -> FetchResponse:
@@ -37,7 +35,7 @@ class Consumers:
         return await self.ask(peer, 12, **options)
 
     async def ask(self, peer: Peer, version: int, **options: int) -> FetchResponse:
-        """As `fetch`, at a version."""
+        """Like `fetch`, at the given version."""
         return await api.handle(Call(self.context, peer, version), self.request(**options))
 
     def request(self, **options: int) -> FetchRequest:
@@ -45,7 +43,7 @@ class Consumers:
 
     @asynccontextmanager
     async def unheard(self, value: bytes) -> AsyncIterator[None]:
-        """A record acknowledged elsewhere, which this agent learns of when it asks, or at the end."""
+        """Acknowledge a record elsewhere, which this agent learns of when it asks, or at the end of the block."""
         control = self.log.control
         deliver, unread = control.deliver, []
 
@@ -73,7 +71,7 @@ class Consumers:
 async def consumers() -> AsyncIterator[Consumers]:
     async with open_log() as log:
         await log.create_topic("t")
-        await log.fetch(0, min_bytes=1, **WAITS)  # the partition's view is there
+        await log.fetch(0, min_bytes=1, **WAITS)  # the partition's view now exists
         yield Consumers(log)
 
 
@@ -123,7 +121,7 @@ async def test_s7_who_does_not_wait_is_not_told_that_there_is_nothing_without_as
 
 
 async def test_nobody_asks_for_what_follows() -> None:
-    """Neither later fetches of a connection, nor those of its session."""
+    """Neither later fetches on a connection nor those in its session do."""
     async with consumers() as some:
         connection = peer()
         session_id = (await some.fetch(connection, session_epoch=0, **WAITS)).session_id

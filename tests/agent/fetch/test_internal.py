@@ -67,7 +67,7 @@ async def test_a_batch_has_holes_where_records_were_superseded() -> None:
         for partition, offset in ((0, 1), (1, 2), (0, 3), (0, 4)):
             await commit(log, offset, partition)
         answer = await ask(log, 0, max_wait_ms=5000)
-        while next_offset_of(answer) < 4:  # the view may have been told of some commits only
+        while next_offset_of(answer) < 4:  # the view may know of only some commits
             answer = await ask(log, 0)
         assert [offset for offset, _ in records_of(answer)] == [1, 3]
         assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (
@@ -161,7 +161,7 @@ async def test_offsets_are_listed_by_time() -> None:
 
 
 async def test_without_a_control_plane_the_end_is_not_told() -> None:
-    """An empty answer would say that there are no records."""
+    """An empty answer would mean that there are no records."""
 
     class Away:
         async def call(self, _command: Command) -> None:
@@ -179,7 +179,7 @@ ENTRIES = json.loads(Path(__file__).with_suffix(".json").read_text())
 
 @pytest.mark.parametrize("row", ENTRIES)
 def test_a_record_is_written_as_kafka_writes_it(row: dict[str, Any]) -> None:
-    """An offset that expires has the last version that says when."""
+    """An offset that expires is written in the last version that contains the expiry time."""
     named = InternalKey(kind=Kind[row["kind"]], name="g", member_id="m", topic="t", partition=1)
     entry = ParseDict(row["entry"], InternalEntry(at_ms=1234, key=named))
     written_key, value = record_of(entry)

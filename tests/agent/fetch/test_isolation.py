@@ -25,7 +25,7 @@ MARK = re.compile(rb"<(\d+)>")
 
 
 def marks_of(answer: PartitionData) -> list[int]:
-    """Return the numbers of all values in the bytes of an answer, in order."""
+    """Return the numbers of all values found in the bytes of an answer, in order."""
     return [int(number) for number in MARK.findall(b"".join(answer.records or ()))]
 
 
@@ -34,7 +34,7 @@ def mark(number: int) -> bytes:
 
 
 async def three_runs(log: Log) -> Writer:
-    """Write offsets 0-2 plain, 3-5 of an open transaction, and 6-8 plain."""
+    """Write offsets 0-2 plain, 3-5 in an open transaction, and 6-8 plain."""
     await log.create_topic("t")
     writer = await log.writer("x")
     for first in (0, 3, 6):
@@ -78,7 +78,7 @@ async def test_s14_nothing_of_an_open_transaction_is_sent_along() -> None:
 
 
 async def test_s14_aborted_records_that_housekeeping_took_away_stay_away() -> None:
-    """Their extents and dead range are gone, and their neighbours are unchanged."""
+    """Their extents and dead range are gone, and the neighbouring records are unchanged."""
     async with open_log() as log:
         writer = await three_runs(log)
         await log.fetch(0, isolation=READ_UNCOMMITTED)
@@ -97,7 +97,7 @@ async def test_s14_aborted_records_that_housekeeping_took_away_stay_away() -> No
 
 
 async def test_s19_records_that_nobody_drops_are_coalesced_once_for_both_levels() -> None:
-    """This includes fetches from the middle of a batch, since everything before it is live."""
+    """This includes fetches from the middle of a batch, since all records before it are live."""
     async with open_log() as log:
         await log.create_topic("t")
         for number in range(9):
@@ -137,7 +137,7 @@ class Model:
             assert all(map(self.is_committed, marks_of(answer)))
             assert end <= max(asked, self.last_stable_offset())
             assert read == kept
-        elif self.is_merged:  # which takes aborted records away, and no others
+        elif self.is_merged:  # which removes aborted records, and no others
             missing = {*range(asked, end)}.difference(read)
             assert {self.outcomes.get(self.transactions[offset]) for offset in missing} <= {ABORTED}
         else:

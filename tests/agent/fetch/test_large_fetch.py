@@ -20,7 +20,7 @@ PARTITIONS = 2_100
 
 
 class Steps:
-    """Counts the calls of functions; `most` is the most calls of each in one iteration of the event loop."""
+    """Counts calls of functions; `most` is the highest number of calls of each in one iteration of the event loop."""
 
     def __init__(self) -> None:
         self.calls: dict[str, int] = {}
@@ -106,7 +106,7 @@ async def test_s21_a_session_that_ends_while_a_large_request_changes_it_is_gone(
 
 @pytest.mark.slow
 async def test_s14_a_large_fetch_reads_nothing_that_its_client_may_not_read() -> None:
-    """Rights are also decided in steps."""
+    """Permissions are also checked in steps."""
     async with open_log() as log:
         names = [f"t{number}" for number in range(MOST_OF_PIECE + 50)]
         for name in names:

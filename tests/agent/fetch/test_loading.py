@@ -85,7 +85,7 @@ runs_of_pieces = st.lists(
 def test_every_piece_is_read_once_to_a_place_of_its_own(
     shape: list[list[tuple[int, int, int]]], gap: int, load_bytes: int
 ) -> None:
-    """The pieces of a stretch are consecutive ones of a run."""
+    """A stretch contains consecutive pieces of a run."""
     ends: dict[int, int] = {}
     runs = []
     for run in shape:
@@ -120,7 +120,7 @@ def test_every_piece_is_read_once_to_a_place_of_its_own(
 
 
 def filled(count: int) -> tuple[FaultyStore, list[Piece]]:
-    """Return objects of two batches each, and their pieces in turn."""
+    """Return objects of two batches each, and their pieces in order."""
     store = MemoryStore()
     pieces: list[Piece] = []
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Memory for fetched records: it is counted and bounded, and reused only once nothing refers to it."""
+"""Memory for fetched records is counted and bounded, and reused only once nothing refers to it."""
 
 import asyncio
 import random

@@ -43,7 +43,7 @@ class Model:
     outcomes: dict[int, str] = field(default_factory=dict)
 
     def last_stable_offset(self) -> int:
-        """Return the first offset of a transaction without an outcome."""
+        """Return the first offset of a transaction that is still open."""
         for offset, (_, transaction) in enumerate(self.records):
             if transaction and transaction not in self.outcomes:
                 return offset
@@ -83,7 +83,7 @@ async def play(log: Log, history: list[tuple[str, int, int]], merger: Merger) ->
 
 
 async def read_all(log: Log, isolation: int, limit: int) -> list[tuple[int, bytes]]:
-    """Read like a client: continue at the next offset of each answer, until no more records come."""
+    """Read like a client: continue at the next offset of each answer until no more records are returned."""
     offset = 0
     seen: list[tuple[int, bytes]] = []
     while True:
@@ -122,7 +122,7 @@ async def check(
         is_merged = any(kind == "merge" for kind, _, _ in history)
         expected = [(offset, value) for offset, (value, _) in enumerate(model.records)]
         if is_merged:
-            # S14: aborted records that compaction removed are holes there too, no others.
+            # S14: only aborted records that compaction removed are holes here too.
             missing = [each for each in expected if each not in everything]
             assert [each for each in expected if each in everything] == everything
             gone = {model.outcomes.get(model.records[offset][1]) for offset, _ in missing}

@@ -23,7 +23,7 @@ COMMITTED, ABORTED, OPEN, REMOVED = "committed", "aborted", "open", "removed"
 
 @dataclass(frozen=True)
 class Run:
-    """A run of batches: offsets, bytes, and the outcome of its transaction."""
+    """A run of batches: their offsets and bytes, and the outcome of their transaction."""
 
     base_offset: int
     next_offset: int
@@ -168,7 +168,7 @@ NOTHING = WalkedBatches(array("q"), array("q"), array("q"), array("q"))
 
 
 def piece(number: int, sequence: int = 0) -> Piece:
-    """Return the number-th piece of a log whose pieces have three offsets each, followed by a hole."""
+    """Return the number-th piece of a log whose pieces have three offsets each, followed by a one-offset hole."""
     return Piece(1, sequence, 10 * number, 10, 4 * number, 4 * number + 3, 0)
 
 
@@ -185,7 +185,7 @@ steps = st.lists(st.tuples(numbers_in_order, st.booleans(), st.integers(0, 1)), 
 def test_of_those_that_span_an_offset_the_last_one_counts(
     made: list[tuple[list[int], bool, int]],
 ) -> None:
-    """It must hold the very piece, not one with these offsets at another place."""
+    """It must contain that exact piece, not one with the same offsets elsewhere."""
     found_by = Stretches()
     put: list[Stretch] = []
     owner: dict[int, Stretch] = {}
@@ -205,7 +205,7 @@ def test_of_those_that_span_an_offset_the_last_one_counts(
         expected = None if held is None or index is None else (held, index)
         assert found_by.find(KEY, plan, number) == expected
         assert found_by.find((b"other", 0), plan, number) is None
-        # Nothing is missed by who looks only where it is told that something may be found.
+        # A reader that looks only where something may be found misses nothing.
         following = found_by.next_after(KEY, 4 * number)
         for between in range(number + 1, 12):
             if 4 * between < following:

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227, S21): partitions are requested once and answered when they change, within bounds."""
+"""Fetch sessions (KIP-227, S21): partitions are requested once and returned when they change, within bounds."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ from tests.doubles.clock import iterations, until
 
 
 def answered(response: FetchResponse) -> list[int]:
-    """Return the partitions of an answer."""
+    """Return the partitions in an answer."""
     return [part.partition_index for topic in response.responses for part in topic.partitions]
 
 
@@ -45,7 +45,7 @@ async def test_s21_a_full_fetch_answers_all_and_an_incremental_one_what_changed(
 
 
 async def test_s21_what_was_not_taken_is_sent_again() -> None:
-    """The client did not move its offset, so the records are still due."""
+    """The client did not advance its offset, so the records are still due."""
     async with open_log() as log:
         await log.create_topic("t")
         full = await begin(log, partitions=1)

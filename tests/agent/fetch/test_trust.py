@@ -19,7 +19,7 @@ from tests.agent.fetch.log import Log, TestStore, make_batch, open_log, records_
 from tests.agent.harness import ScriptedControl
 from tests.doubles.clock import iterations, until
 
-#: How long a view is trusted, how long fetches wait, and a sleep through both (seconds). No delay is as long.
+#: How long a view is trusted, how long fetches wait, and a sleep longer than both (seconds). No delay is as long.
 TRUSTED, WAIT, SLEEP = 900.0, 600.0, 1400.0
 
 
@@ -32,7 +32,7 @@ def sleep_through(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 @contextmanager
 def deaf(log: Log) -> Iterator[list[tuple[Any, ...]]]:
-    """Hold back the control plane's messages in the socket until the end of the block."""
+    """Hold the control plane's messages back in the socket until the end of the block."""
     unread: list[tuple[Any, ...]] = []
     deliver = log.control.deliver
     with pytest.MonkeyPatch.context() as patch:
@@ -64,7 +64,7 @@ class SlowStore(TestStore):
 async def test_s7_a_fetch_that_slept_through_the_lease_asks_before_it_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its timer is the first to run, when commits of the meantime are still unread in the socket."""
+    """Its timer runs first, while commits made in the meantime are still unread in the socket."""
     async with open_log() as log:
         log.lease.trust.lasts = TRUSTED
         await log.create_topic("t")
@@ -120,7 +120,7 @@ async def test_s7_bounds_are_those_of_after_a_sleep_in_the_middle_of_reading(
 
 
 async def test_s6_a_topic_that_is_deleted_while_it_is_read_is_unknown() -> None:
-    """Its view has no bounds any more, so the answer could not have any either."""
+    """Its view no longer has bounds, so the answer could not have any either."""
     store = SlowStore()
     async with open_log(store=store) as log:
         await log.create_topic("t")
@@ -135,7 +135,7 @@ async def test_s6_a_topic_that_is_deleted_while_it_is_read_is_unknown() -> None:
 
 
 class Setup:
-    """Trust of ten seconds in a control plane that answers when the test lets it."""
+    """Ten seconds of trust in a control plane that answers when the test lets it."""
 
     def __init__(self) -> None:
         self.metrics = AgentMetrics()
@@ -159,7 +159,7 @@ async def test_however_many_wait_one_asks() -> None:
 
 
 async def test_what_was_asked_before_is_not_enough() -> None:
-    """Neither a call that began before the required time, nor one that began before a sleep."""
+    """Neither a call that began before the required time nor one that began before a sleep is enough."""
     setup = Setup()
     loop = asyncio.get_running_loop()
     setup.trust.renew(loop.time() - 1)
@@ -198,7 +198,7 @@ async def test_who_cannot_ask_says_so() -> None:
 
 
 class AwayControl(ScriptedControl):
-    """A control plane that answers no call, and fails it once `gave_up` is set."""
+    """A control plane that answers no calls, and fails them once `gave_up` is set."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Agents of a zone read the bucket once, and each reads alone if another one fails (adr/0039)."""
+"""Agents in a zone read the bucket once, and each reads alone if another one fails (adr/0039)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.clients.batch import batch
 from tests.simulation.stage import PARTS, Stage, StagedAgent, staged
 
 SEGMENTS = 24
-#: How long an agent waits for another one, and more than a few messages and reads of the store take.
+#: How long an agent waits for another one, and a time longer than a few messages and store reads take.
 PATIENCE = FetchSettings().zone_patience_ms / 1000
 A_WHILE = 0.3
 SHARING = dataclasses.replace(PARTS, fetch=FetchSettings(zone_reads="on", read_ahead_bytes=0))
@@ -56,7 +56,7 @@ def node_id(agent: StagedAgent) -> int:
 
 
 def doubted(agent: StagedAgent) -> set[int]:
-    """Return the nodes that the agent does not ask now."""
+    """Return the nodes that the agent currently does not ask."""
     return set(shared(agent)._zone._doubted)
 
 
@@ -67,7 +67,7 @@ def shared(agent: StagedAgent) -> SharedReads:
 
 
 def values(agent: StagedAgent, topic: str, offset: int = 0) -> list[bytes]:
-    """Return the values in one Fetch answer of an agent."""
+    """Fetch from an agent, and return the values in its answer."""
     return in_answer(agent.target().fetch(topic, offset, min_bytes=1))
 
 
@@ -92,7 +92,7 @@ def test_the_agents_of_a_zone_read_each_segment_once(stage: Stage, topic: str) -
     for agent in stage.agents:
         assert values(agent, topic) == ALL
     assert gets(stage) - before == SEGMENTS
-    # An owner answers from what it has, and asks nobody: what was taken was given, and is two thirds of all.
+    # An owner answers from its own chunks without asking others; two thirds of all ranges are given and taken.
     given = sum(shared(agent).metrics.given for agent in stage.agents)
     taken = sum(shared(agent).metrics.taken for agent in stage.agents)
     assert given == taken == 2 * SEGMENTS
@@ -208,7 +208,7 @@ def test_an_owner_that_is_stopped_is_not_asked_any_more(stage: Stage, topic: str
 def test_wrong_bytes_of_an_owner_are_found_and_read_again(
     stage: Stage, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # The last byte is one of a record, which a checksum covers.
+    # The last byte is part of a record, which a checksum covers.
     real = stage.store.get_up_to, stage.store.get
     one = stage.agents[0]
 
@@ -239,13 +239,13 @@ def test_damage_in_the_bucket_is_nobodys_in_the_zone(
     cluster_id = one.running.context.control.cluster.cluster_id
     for found in list(objects.list(segments_prefix(cluster_id))):
         data = objects.get_all(found.key)
-        data[64] ^= 1  # of the batch, which stands behind the segment's header
+        data[64] ^= 1  # in the batch, which follows the segment's header
         objects.delete([found.key])
         objects.put(found.key, [data])
     before = gets(stage)
     row = one.target().fetch(topic, 0)
     assert row["error_code"] == 2
-    # Each range is read for the zone, and once more; and then only once more, as its chunk is kept.
+    # Each range is read for the zone and once more, and then only once more, since its chunk is kept.
     assert gets(stage) - before == 2 * SEGMENTS
     row = one.target().fetch(topic, 0)
     assert row["error_code"] == 2
@@ -290,7 +290,7 @@ def test_an_agent_waits_for_a_chunk_of_its_own_no_longer_than_for_others(
     assert values(one, topic) == ALL
     assert PATIENCE <= stage.loop.time() - began < PATIENCE + A_WHILE
     assert gets(stage) - before == SEGMENTS
-    # Nobody waits for these any more, so they are not read; the others hear of it a moment later.
+    # No client waits for these any longer, so they are not read; the others learn of it a moment later.
     stage.until(lambda: not any(shared(agent).chunks._flights for agent in stage.agents))
     assert stage.loop.time() - began < PATIENCE + 2 * A_WHILE
 
@@ -332,7 +332,7 @@ def test_an_agent_is_not_blamed_for_the_queue_of_who_asks(
 def test_ranges_under_way_from_others_are_bounded(stage: Stage, topic: str) -> None:
     one = stage.agents[0]
     requests = shared(one)._zone._requests
-    requests._room._limit = 1  # so that each one has to wait for the one before
+    requests._room._limit = 1  # so that each one has to wait for the previous one
     seen = []
     real = requests._exchange
 
@@ -359,7 +359,7 @@ def test_what_was_just_written_is_not_asked_for(stage: Stage) -> None:
 
 
 def forget(agent: StagedAgent) -> None:
-    """Empty the cache of previous reads."""
+    """Remove previous reads from the cache."""
     cache = agent.running.context.fetch.cache
     cache.reserve(1 << 40)
     cache.reserve(0)

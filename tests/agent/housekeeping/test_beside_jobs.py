@@ -1,6 +1,4 @@
-"""An embedded cluster with concurrent jobs: one compacts extents that are being merged, one writes without a
-transaction.
-"""
+"""An embedded cluster with concurrent jobs: one compacts extents being merged, and one writes without a transaction."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -62,7 +60,6 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
-    """A new topic for this test."""
     name: str = request.node.name
     return cluster.create_topic("".join(each if each.isalnum() else "-" for each in name))
 
@@ -195,7 +192,7 @@ async def merge(cluster: Cluster, control: ControlClient) -> MergeReport:
 
 
 def transactions(cluster: Cluster, topic: str) -> None:
-    """Write sixteen records, each in a separate transaction, every other one aborted."""
+    """Write sixteen records, each in a separate transaction, with every other one aborted."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
     producer.init_transactions(60)
     for number in range(16):
@@ -212,7 +209,7 @@ def transactions(cluster: Cluster, topic: str) -> None:
 def test_of_a_merge_and_a_compaction_of_the_same_extents_one_counts(
     cluster: Cluster, topic: str, first: str
 ) -> None:
-    """S14, S19: the other one's plan is stale. No record is lost, and its segment is garbage."""
+    """S14, S19: the loser's plan is stale, and its segment is garbage. No record is lost."""
     transactions(cluster, topic)
     committed = read(cluster, topic, "read_committed")
     assert len(committed) == 8
@@ -246,7 +243,7 @@ def test_of_a_merge_and_a_compaction_of_the_same_extents_one_counts(
 def test_plain_batches_are_committed_as_those_of_a_transaction(
     cluster: Cluster, topic: str, committed: bool
 ) -> None:
-    """S1, S13: the rows of the commit decide, rather than the stored header, which has no producer id here.
+    """S1, S13: the commit's rows decide, rather than the stored header, which has no producer id here.
 
     A sink's tasks write before its driver has a transaction.
     """

@@ -1,4 +1,4 @@
-"""Topics that are compacted by key, by passes and by merges: as by Kafka, and with damaged and changing logs."""
+"""Topics compacted by key, in passes and merges: compared with Kafka, and with damaged and changing logs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ CLEAN = replace(
         clean=CleanSettings(min_bytes=0),
     ),
 )
-#: How much time passes twice after a phase of a history: enough for tombstones that go soon.
+#: The time that passes twice after each phase of a history: enough for tombstones that expire soon.
 PHASE_MS = 20_000
 
 
@@ -91,7 +91,7 @@ def _retention_is_checked_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _play(cluster: Cluster, clean: Callable[[], object]) -> list[tuple[History, Sequence[Any]]]:
-    """Return each golden history with what a consumer of Lacuna reads after it."""
+    """Return each golden history with the records that a Lacuna consumer reads after it."""
     histories = load()
     player = Player(cluster.bootstrap, histories, cluster.embedded.running.runtime.now_ms())
     for phase in range(PHASES):
@@ -134,12 +134,11 @@ COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
 
 
 def _without_room(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
-    """Let a pass note only so many keys."""
     monkeypatch.setattr(cleaner(cluster), "_new_table", lambda: _Small(keys))
 
 
 class _Small:
-    """A KeyTable that is full after some keys."""
+    """A KeyTable that is full once it has `keys` keys."""
 
     def __init__(self, keys: int) -> None:
         self._table = KeyTable(1 << 20, bytes(16))
@@ -239,7 +238,7 @@ def test_a_store_that_is_away_ends_the_pass_and_the_next_one_goes_on(
 def test_a_topic_that_is_compacted_no_more_keeps_its_records(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The policy changes while a pass is about to swap."""
+    """The policy changes just before a pass swaps extents."""
     topic = cluster.create_topic("t", configs=COMPACTED)
     write(cluster, topic, "a1", "a2")
     found = cleaner(cluster)

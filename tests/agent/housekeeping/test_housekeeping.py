@@ -41,7 +41,6 @@ def cluster() -> Iterator[Cluster]:
 
 
 def housekeeping(cluster: Cluster) -> Housekeeping:
-    """Return the first agent's housekeeping."""
     found = cluster.embedded.agents[0].housekeeping
     assert found is not None
     return found
@@ -68,14 +67,14 @@ def collect_all(cluster: Cluster) -> int:
 
 
 def objects(cluster: Cluster) -> int:
-    """Return the segments in the store."""
+    """Return the number of segments in the store."""
     embedded = cluster.embedded
     prefix = segments_prefix(embedded.running.runtime.cluster_id)
     return sum(1 for _ in embedded.store.list(prefix))
 
 
 def state_size(cluster: Cluster) -> int:
-    """Return the bytes of the durable state."""
+    """Return the size of the durable state in bytes."""
 
     async def measure() -> int:
         return len(cluster.embedded.running.runtime.serialized_state())
@@ -122,7 +121,6 @@ def read(
 
 @pytest.fixture
 def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
-    """A new topic for this test."""
     return cluster.create_topic(request.node.name)
 
 
@@ -179,7 +177,7 @@ def test_aborted_records_leave_for_good(cluster: Cluster, topic: str) -> None:
 
 @pytest.mark.slow
 def test_a_wholly_aborted_log_leaves_no_object(cluster: Cluster, topic: str) -> None:
-    """S14, S17: nothing is left to write, and the consumer still passes the hole."""
+    """S14, S17: nothing is left to write, and the consumer still moves past the hole."""
     merge_all(cluster)
     collect_all(cluster)
     before = objects(cluster)
@@ -213,7 +211,7 @@ def test_an_ongoing_transaction_is_not_touched(cluster: Cluster, topic: str) -> 
 
 @pytest.mark.slow
 def test_growth_is_bounded_over_many_rounds(cluster: Cluster, topic: str) -> None:
-    """After rounds of flushes, merges and collections, the number of objects and the state are unchanged."""
+    """Rounds of flushes, merges and collections leave the number of objects and the state size unchanged."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     sizes, counts = [], []
     for round_number in range(6):
@@ -244,7 +242,7 @@ def test_one_round_of_collection_takes_all_that_is_due(
 
 
 def test_an_uncommitted_object_of_an_ended_lease_is_collected(cluster: Cluster, topic: str) -> None:
-    """A dead writer's objects are found by the prefixes of its lease; committed ones stay."""
+    """A dead writer's objects are found by the prefixes of its lease; committed ones are kept."""
     embedded = cluster.embedded
     lease = embedded.agents[0].context.lease
     write(Producer({"bootstrap.servers": cluster.bootstrap}), topic, 0, 1)

@@ -1,4 +1,4 @@
-"""An object that is missing, damaged or cannot be deleted does not affect others."""
+"""An object that is missing or damaged, or cannot be deleted, does not affect others."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -22,7 +22,7 @@ from tests.agent.housekeeping.test_housekeeping import GRACE_MS, PARTS, housekee
 
 
 class Stricken(MemoryStore):
-    """A store in which some objects are missing, damaged, or can never be deleted."""
+    """A store in which some objects are missing or damaged, or can never be deleted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def cluster(store: Stricken) -> Iterator[Cluster]:
 
 
 def produced(cluster: Cluster, name: str, count: int) -> tuple[str, list[str]]:
-    """Return a topic, and the object of each of its records, which are flushed one by one."""
+    """Create a topic whose records are flushed one by one, and return its name and the object of each record."""
     topic, store = cluster.create_topic(name), cluster.embedded.store
     prefix = segments_prefix(cluster.embedded.running.runtime.cluster_id)
     before = {info.key for info in store.list(prefix)}
@@ -118,7 +118,7 @@ def test_a_mistake_of_ours_costs_one_partition_only(
 
 
 def collectable(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return deletable objects that were merged, more than one plan can have."""
+    """Return merged objects that can be deleted, more than fit into one plan."""
     monkeypatch.setattr(collecting, "SEGMENTS_A_PLAN", 5)
     monkeypatch.setattr(service, "SEGMENTS_A_PLAN", 5)
     _, objects = produced(cluster, "merged", 12)
@@ -156,7 +156,7 @@ def test_a_store_that_deletes_nothing_is_asked_again_in_the_next_round(
 
 
 def test_a_lease_that_cannot_be_swept_costs_itself_only(cluster: Cluster, store: Stricken) -> None:
-    """Its remains stay known, so that the sweep is tried again."""
+    """The lease is remembered, so that the sweep is tried again."""
     left = []
     for _ in range(2):
         lease = cluster.embedded.agents[0].context.lease

@@ -1,4 +1,4 @@
-"""A merge reads what lies side by side in an object with one request, whatever partitions it is of (ADR 83)."""
+"""A merge reads adjacent data in an object with one request, whichever partitions it belongs to (ADR 83)."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ GROUPS = [
 
 
 class CountingStore(MemoryStore):
-    """Counts the reads, and fails the one with an index."""
+    """Counts reads, and fails the one with a given index."""
 
     def __init__(self, failing: int = -1) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ def test_groups_share_reads() -> None:
 
 def test_a_failed_read_costs_what_it_has_only() -> None:
     store = CountingStore(failing=1)
-    # The last piece lies too far away to share a read.
+    # The last piece is too far away to share a read.
     store.read_gap = 5
     near, far = Piece(1, 1, 0, 10, 0, 1, 0), Piece(1, 1, 30, 10, 0, 1, 0)
     (whole, failed), bytes_read = rewriting(store).load_all([[near], [far]])

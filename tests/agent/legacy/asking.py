@@ -1,4 +1,4 @@
-"""Requests of old versions in kafka-python's classes, which are independent of Lacuna's."""
+"""Requests at old versions in kafka-python's classes, which are independent of Lacuna's."""
 
 from io import BytesIO
 from typing import Any
@@ -23,12 +23,12 @@ def body_of(request: Any) -> bytes:
 
 
 async def send(client: RawClient, request: Any) -> None:
-    """Send only the request."""
+    """Send a request without reading the answer."""
     client.send(encode_request(request.API_KEY, request.API_VERSION, body_of(request)))
 
 
 async def ask(client: RawClient, request: Any) -> Any:
-    """Return the answer, which must have no bytes left over."""
+    """Send a request, and return the answer, which must have no bytes left over."""
     await send(client, request)
     stream = BytesIO((await client.frame())[4:])
     header = RequestHeader(request.API_KEY, request.API_VERSION, 1, "test")

@@ -62,7 +62,7 @@ class Served(NamedTuple):
 async def served(
     partitions: int = 1, fetch: FetchSettings | None = None, failed: int = 0, **configs: str
 ) -> AsyncIterator[Served]:
-    """A topic "t" and an agent, with this many failing requests."""
+    """A topic "t" and an agent on which exactly this many requests must fail."""
     async with open_log(fetch=fetch) as log:
         await log.create_topic("t", partitions, **configs)
         context = log.context()
@@ -72,7 +72,7 @@ async def served(
 
 
 def message_set(*values: bytes | None, magic: int = 1, codec: int = 0, time: int = TIME) -> bytes:
-    """Return a set as a producer sends it."""
+    """Return a message set as a producer sends it."""
     builder = LegacyRecordBatchBuilder(magic, codec, 1 << 30)
     for offset, value in enumerate(values):
         builder.append(offset, timestamp=time + offset if magic else None, key=b"k", value=value)
@@ -102,7 +102,7 @@ def asked(
     size: int = 1 << 20,
     all_sizes: int = 1 << 30,
 ) -> Any:
-    """Return a Fetch of "t"."""
+    """Return a Fetch request for "t"."""
     partitions = [(partition, offset, size) for partition, offset in offsets.items()]
     more = (all_sizes,) if version == 3 else ()
     return FETCH[version](-1, wait, 1, *more, [("t", partitions)])
@@ -159,7 +159,7 @@ async def test_every_version_takes_both_magics_and_batches(magic: int) -> None:
 
 
 async def test_each_set_fails_alone() -> None:
-    """S11, with Kafka's errors. A set without a whole message is answered without an offset."""
+    """S11, with Kafka's errors. A set without a complete message is answered without an offset."""
     async with served(partitions=7, message_timestamp_before_max_ms="100000") as (log, client, _):
         good = message_set(b"good", time=SystemWallClock().now_ms())
         wrong = [good[:-1] + b"X", b"", good[:-1], good[:7], message_set(b"v", time=5), b"\0" * 40]
@@ -231,7 +231,7 @@ async def test_acks_0_is_not_answered_and_closes_where_it_fails() -> None:
 async def test_s12_requests_are_converted_side_by_side_and_kept_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first conversions end last, one of them with a bug. Offsets follow the order of sending."""
+    """The first conversions end last, and one of them hits a bug. Offsets follow the order of sending."""
     ended = [asyncio.Event() for _ in range(6)]
     begun: list[int] = []
 
@@ -298,7 +298,7 @@ async def test_s24_aborted_records_are_seen_until_they_are_gone(version: int) ->
 @pytest.mark.parametrize("version", range(4))
 @pytest.mark.parametrize("offset", [6, 7, 8])
 async def test_s24_a_tail_hole_is_waited_out(version: int, offset: int) -> None:
-    """The answer is empty after max_wait, without an error; later records are answered at once."""
+    """The answer is empty after max_wait, without an error; later records are returned immediately."""
     async with served() as it:
         await holes(it.log)
         await it.compact()
@@ -317,7 +317,7 @@ async def test_s24_a_tail_hole_is_waited_out(version: int, offset: int) -> None:
 
 
 async def test_a_hole_beyond_what_is_read_at_once_is_passed() -> None:
-    """The limits of the agent are smaller than the surroundings of the hole."""
+    """The agent's limits are smaller than the stretch around the hole."""
     limits = FetchSettings(max_response_bytes=4096, read_ahead_bytes=0)
     async with served(fetch=limits) as it:
         await it.log.produce(make_batch(b"first"))
@@ -334,7 +334,7 @@ async def test_a_hole_beyond_what_is_read_at_once_is_passed() -> None:
 
 @pytest.mark.parametrize("version", range(3))
 async def test_before_kip_74_a_large_message_is_cut_off(version: int) -> None:
-    """The client sees that it must ask for more. After an empty answer, it would retry forever."""
+    """The client sees that it must request more. After an empty answer, it would retry forever."""
     async with served(partitions=2) as (log, client, _):
         for partition in range(2):
             await log.produce(make_batch(bytes(5000)), partition=partition)
@@ -363,7 +363,7 @@ async def test_from_kip_74_on_the_first_message_comes_whole() -> None:
 
 @pytest.mark.parametrize("version", range(4))
 async def test_a_walk_with_small_limits_meets_every_record(version: int) -> None:
-    """For plain, compressed and coalesced batches, each fetch moves on."""
+    """With plain, compressed and coalesced batches, each fetch makes progress."""
     async with served() as (log, client, _):
         for number in range(60):
             codec = list(Codec)[number % len(Codec)]
@@ -391,7 +391,7 @@ async def test_errors_of_partitions() -> None:
 
 
 async def test_offsets_before_a_time() -> None:
-    """ListOffsets v0: the first offsets of extents written by then, the latest first, and the end."""
+    """ListOffsets v0 returns the first offsets of extents written by then, latest first, and the end."""
     async with served() as (log, client, _):
 
         async def offsets(

@@ -1,4 +1,4 @@
-"""The oldest versions of APIs: any log, any limits, odd frames. kafka-python writes and reads the bytes (S14, S24)."""
+"""The oldest API versions, with any log, any limits and odd frames; kafka-python encodes and decodes (S14, S24)."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -125,7 +125,7 @@ async def test_epochs() -> None:
 
 
 async def test_sizes_of_partitions() -> None:
-    """DescribeLogDirs v0: sizes of all partitions, or of the named ones."""
+    """DescribeLogDirs v0 returns the sizes of all partitions, or of the named ones."""
     async with connected("t", "u") as client:
         for asked, topics in ((None, ["t", "u"]), ([("u", [0, 1])], ["u"])):
             answer = await ask(client, DescribeLogDirsRequest_v0(asked))
@@ -187,7 +187,7 @@ async def write(log: Log, source: Random) -> None:
 
 
 async def everything(log: Log) -> list[tuple[int, bytes | None]]:
-    """Return everything that read_uncommitted reads."""
+    """Return all records that read_uncommitted reads."""
     found: list[tuple[int, bytes | None]] = []
     offset = 0
     while (answer := await log.fetch(offset, isolation=READ_UNCOMMITTED)).records:
@@ -197,7 +197,7 @@ async def everything(log: Log) -> list[tuple[int, bytes | None]]:
 
 
 async def walked(client: RawClient, version: int, size: int) -> list[tuple[int, bytes | None]]:
-    """Read like an old client, which moves by records only and asks for more after a partial one."""
+    """Read like an old client, which advances only by records and requests more after a partial one."""
     found: list[tuple[int, bytes | None]] = []
     offset, wanted = 0, size
     while True:

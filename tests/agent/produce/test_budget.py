@@ -1,4 +1,4 @@
-"""The request budget: how long flushes wait, over any course of loads and of shares (adr/0070)."""
+"""The request budget: how long flushes wait, for any sequence of loads and shares (adr/0070)."""
 
 import asyncio
 import logging
@@ -134,7 +134,7 @@ async def _waits(log: Log) -> None:
     assert flusher.queued_bytes
 
 
-#: With a burst of one flush, all others wait for a minute.
+#: With a burst of one flush, all others wait a minute.
 SLOW = ProduceSettings(
     requests_budget=1, flush_burst=1, longest_flush_wait_ms=60_000, flush_bytes=3000
 )
@@ -174,7 +174,7 @@ async def _go_on_after_the_burst() -> None:
 def test_flushes_wait_for_tokens_and_full_ones_do_not(
     new_loop: Callable[[], asyncio.AbstractEventLoop], work: Callable[[], Coroutine[Any, Any, None]]
 ) -> None:
-    """On the event loop of the tests and on that of the commands."""
+    """This applies to the event loop of the tests and to that of the commands."""
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(work())
 

@@ -1,4 +1,4 @@
-"""S9: the partition of a rejected batch joins the transaction first. The cases were measured on Apache Kafka 4.1."""
+"""S9: a partition joins the transaction before its batch is rejected. The cases were recorded on Apache Kafka 4.1."""
 
 from collections.abc import Callable
 

@@ -38,7 +38,7 @@ class Held:
 
 @asynccontextmanager
 async def holding(patch: pytest.MonkeyPatch, **configs: str) -> AsyncIterator[tuple[Log, Held]]:
-    """A topic "z" of two partitions that wants zstd, with recompression on hold."""
+    """A topic "z" with two partitions and zstd compression, with recompression on hold."""
     held = Held(patch)
     async with open_log() as log:
         await log.create_topic("z", 2, compression_type="zstd", **configs)
@@ -131,7 +131,7 @@ async def test_a_partition_that_a_request_names_twice_keeps_its_order(
 async def test_who_gives_up_lets_those_behind_go_on_in_their_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A closed connection cancels its requests, including the waiting one in the middle."""
+    """A closed connection cancels its requests, including the one waiting in the middle."""
     async with holding(monkeypatch) as (log, held):
         plain = [make_batch(b"%d" % number, codec=Codec.GZIP) for number in range(3)]
         sent = [begun(log.produce(batch)) for batch in plain]

@@ -23,7 +23,7 @@ IN_FLIGHT = 5
 
 
 def window_of(left: list[bytes]) -> list[bytes]:
-    """Return the batches that a client has in flight at once."""
+    """Return the batches that a client has in flight at the same time."""
     return left[:IN_FLIGHT]
 
 
@@ -35,7 +35,7 @@ async def send_all(
     pauses: list[bool],
     codecs: Sequence[Codec] = (Codec.NONE,),
 ) -> None:
-    """Act as a client: up to five batches in flight, and all failed ones are sent again in their order."""
+    """Act as a client: up to five batches are in flight, and all failed ones are sent again in order."""
     left = [
         writer.batch(b"%s-%d" % (name.encode(), number), codec=codecs[number % len(codecs)])
         for number in range(count)
@@ -62,7 +62,7 @@ async def send_all(
 
 
 async def test_s12_a_late_batch_of_a_new_producer_does_not_get_in_before_the_failed_one() -> None:
-    """S10 accepts any first sequence, so the agent holds the second batch back until the first has come."""
+    """S10 accepts any first sequence, so the agent holds the second batch back until the first has arrived."""
     async with open_log() as log:
         await log.create_topic("t")
         log.store.failing_sequences = {1}
@@ -129,7 +129,7 @@ async def test_s12_who_comes_with_the_session_does_not_overtake_those_who_wait_f
 
 
 async def live(log: Log, lives: Sequence[int], pauses: list[bool]) -> None:
-    """Run clients of one transactional id. Each but the last is killed with this many batches in flight."""
+    """Run clients with one transactional id. Each but the last is killed with this many batches in flight."""
     in_flight = []
     for count in lives:
         killed = await log.writer("x")
@@ -173,7 +173,7 @@ async def check(
 ) -> None:
     produce = ProduceSettings(max_flushes=3, flush_bytes=flush_bytes, commit_timeout_ms=patience_ms)
     async with open_log(produce=produce) as log:
-        # What comes with another codec is compressed anew.
+        # Batches with another codec are recompressed.
         await log.create_topic("t", compression_type="zstd" if Codec.ZSTD in codecs else "producer")
         log.store.failing_sequences = failing_puts
         lose_some(log, lost)

@@ -89,7 +89,7 @@ async def test_one_request_with_many_partitions_and_a_bad_batch() -> None:
 
 
 def bad_batches() -> dict[str, tuple[bytes, int]]:
-    """Yield invalid batches, and the error that each gets."""
+    """Return invalid batches, with the error that each gets."""
     control = BatchToWrite(
         records=(NewRecord(offset_delta=0, key=b"\0\0\0\1"),),
         is_control=True,
@@ -146,7 +146,7 @@ async def test_s11_null_records_and_zstd_below_v7_are_refused() -> None:
 
 
 async def test_s11_a_record_at_fault_is_named() -> None:
-    """KIP-467: the index of the record, and the reason."""
+    """KIP-467: the answer contains the index of the record and the reason."""
     async with open_log() as log:
         await log.create_topic("t")
         answer = await log.produce(_with_wrong_delta())
@@ -223,7 +223,7 @@ async def test_s11_log_append_time_is_stored_and_returned_to_duplicates_too() ->
 
 
 async def test_s11_timestamps_lie_in_the_topics_range() -> None:
-    """message.timestamp.before.max.ms and .after.max.ms (an hour by default), only with CreateTime."""
+    """message.timestamp.before.max.ms and .after.max.ms (an hour by default) apply only with CreateTime."""
     now_ms = SystemWallClock().now_ms()
     ahead, old = make_batch(b"a", timestamp=now_ms + 3_700_000), make_batch(b"o", timestamp=TIME)
     async with open_log() as log:
@@ -269,7 +269,7 @@ async def test_s10_a_duplicate_gets_its_first_answer_and_a_gap_its_error() -> No
 
 
 async def test_s12_after_a_failed_flush_the_later_batches_of_its_producers_fail_with_it() -> None:
-    """Batches of other producers do not fail. A retry of all succeeds, because there was never a gap."""
+    """Batches of other producers do not fail. Retrying all of them succeeds, because there was never a gap."""
     async with open_log(produce=ProduceSettings(max_flushes=3, flush_bytes=1)) as log:
         await log.create_topic("t")
         writer, other = await log.writer(), await log.writer()
@@ -340,7 +340,7 @@ def hold_first_put(log: Log) -> threading.Event:
 
 
 async def test_s12_commits_leave_in_the_order_of_the_buffer_whatever_the_puts_do() -> None:
-    """The first PUT is held until the second has ended."""
+    """The first PUT is held until the second has completed."""
     async with open_log(produce=ProduceSettings(max_flushes=2, flush_bytes=1)) as log:
         await log.create_topic("t")
         writer = await log.writer()
@@ -466,7 +466,7 @@ async def test_a_little_waits_for_the_commit_before_it_and_much_does_not() -> No
 
 
 async def test_s12_a_hot_flush_is_sent_behind_one_that_is_refused_and_committed_behind_it() -> None:
-    """The second is sent before the first is answered. Both are then put, and committed in their order."""
+    """The second is sent before the first is answered. Both are then put, and committed in order."""
     async with open_log(produce=ProduceSettings(hot_bytes=1 << 16)) as log:
         await log.create_topic("t")
         writer = await log.writer()
@@ -532,7 +532,7 @@ async def test_a_control_plane_that_stays_away_fails_the_flush_for_a_retry() -> 
 
 
 async def test_s12_a_commit_behind_one_that_failed_is_not_sent_again() -> None:
-    """The one between them may have been sent again meanwhile, and then the control plane would accept it."""
+    """A commit between the two may have been resent meanwhile, and then the control plane would accept this one."""
     settings = ProduceSettings(commit_timeout_ms=100, hot_bytes=1 << 16)
     async with open_log(produce=settings) as log:
         await log.create_topic("t")
@@ -554,7 +554,7 @@ async def test_s12_a_commit_behind_one_that_failed_is_not_sent_again() -> None:
 
 
 async def test_an_expired_lease_does_not_deny_what_was_sent_in_an_earlier_session() -> None:
-    """The client sent the commit in two sessions; at the first time, its lease had not ended yet."""
+    """The client sent the commit in two sessions; the first time, its lease had not ended yet."""
     async with open_log() as log:
         await log.create_topic("t")
         call = log.control.call
@@ -625,7 +625,7 @@ async def test_unknown_topics_and_partitions() -> None:
 
 
 async def test_s6_a_topic_deleted_with_its_batch_in_flight() -> None:
-    """A client that used the name gets an error by name. Before v13, many take UNKNOWN_TOPIC_ID as fatal."""
+    """A client that used the name gets an error for it. Before v13, many treat UNKNOWN_TOPIC_ID as fatal."""
     async with open_log() as log:
         topic_id = await log.create_topic("t")
         log.store.gate = threading.Event()

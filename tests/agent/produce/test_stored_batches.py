@@ -56,7 +56,7 @@ def stored(sent: bytes, **configs: str) -> RecordBatch:
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("name", TYPES)
 def test_every_codec_becomes_the_topics(name: str, codec: Codec) -> None:
-    """S23: a batch of the right codec keeps its bytes."""
+    """S23: a batch with the right codec keeps its bytes."""
     sent = make_batch(*VALUES, codec=codec, producer=(7, 3), base_sequence=40, transactional=True)
     batch = stored(sent, compression_type=name)
     (before,) = read_batches(sent)
@@ -138,7 +138,7 @@ def test_a_level_has_an_effect() -> None:
 
 
 async def test_the_size_counts_before_and_after() -> None:
-    """max.message.bytes, as in Kafka: a batch may grow too large, and shrinking does not help a large one."""
+    """max.message.bytes works as in Kafka: a batch may grow too large, and shrinking does not help a large one."""
     small = make_batch(*VALUES, codec=Codec.ZSTD)
     large = make_batch(*VALUES)
     limit = str((len(small) + len(large)) // 2)
@@ -151,7 +151,7 @@ async def test_the_size_counts_before_and_after() -> None:
 
 
 async def test_what_does_not_fit_the_queue_comes_again() -> None:
-    """S12: a request of a few bytes may stand for megabytes. A rejected batch leaves a gap, but no disorder."""
+    """S12: a request of a few bytes may expand to megabytes. A rejected batch leaves a gap, but no disorder."""
     settings = ProduceSettings(max_flushes=1, flush_bytes=1, max_queued_bytes=1)
     async with open_log(produce=settings) as log:
         await log.create_topic("t", compression_type="uncompressed")
@@ -172,7 +172,7 @@ async def test_what_does_not_fit_the_queue_comes_again() -> None:
 async def test_nothing_overtakes_a_batch_that_is_compressed_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """S12: the event loop keeps running, and a batch of the right codec waits behind in its place."""
+    """S12: the event loop keeps running, and a batch with the right codec waits behind in its place."""
     began, may_end = threading.Event(), threading.Event()
 
     def slow(*given: Any) -> bytes:
@@ -253,7 +253,7 @@ def test_append_times_stay_in_order() -> None:
 
 
 async def send_together(log: Log, writers: list[Writer]) -> None:
-    """Write one transaction of each producer into one segment, with their batches in turn."""
+    """Write one transaction of each producer into one segment, with their batches interleaved."""
     gate = log.store.gate = threading.Event()
     held = asyncio.ensure_future(log.produce(make_batch(b"plain")))  # the others wait for its flush
     await until(lambda: log.produce_service.flusher.metrics.flushes_now)
@@ -284,7 +284,9 @@ async def test_s18_most_of_what_aborts_among_many_producers_is_not_read_on_s3() 
         view = log.control.partition(log.topic_id, 0)
         await view.ready()
         extents = view.extents
-        assert len(extents) == 8 * (PRODUCERS + 1)  # one a transaction, though each sent four times
+        assert len(extents) == 8 * (
+            PRODUCERS + 1
+        )  # one per transaction, though each sent four times
         stored, batch = sum(extents.sizes), len(make_batch(BATCH_VALUE))
         committed = kept * BATCHES * batch + 8 * len(make_batch(b"plain"))
         before = log.store.metrics.bytes_read

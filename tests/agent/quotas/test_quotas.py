@@ -1,4 +1,4 @@
-"""The quota that applies to a client, the wait, and how two agents use exactly the quota together."""
+"""The quota that applies to a client, how long it waits, and how two agents together use exactly the quota."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ from lacuna.testing.cluster import Cluster
 from lacuna.wire.messages import client_quotas as wire
 from tests.clients.hurry import keep_leases
 
-#: Kafka's order: the first that there is holds. The value of each is its place.
+#: Kafka's order: the first that exists applies. The value of each is its position.
 LEVELS: tuple[Entity, ...] = (
     (("client-id", "app"), ("user", "alice")),
     (("client-id", None), ("user", "alice")),
@@ -65,7 +65,7 @@ def test_a_quota_without_the_key_is_passed_over_and_a_change_is_seen() -> None:
 def test_over_any_time_no_more_is_used_than_the_quota_and_one_request(
     steps: list[tuple[float, float]],
 ) -> None:
-    """A client that waits as long as told uses the rate, plus a second's worth at the start and its last request."""
+    """A client that waits as requested uses the rate, plus a second's worth at the start and its last request."""
     bucket = Bucket(100.0, 0.0, share=1.0)
     now = used = 0.0
     for pause, amount in steps:
@@ -110,7 +110,7 @@ def test_an_address_has_one_form(address: str) -> None:
 
 
 def test_what_clients_call_themselves_takes_little_memory() -> None:
-    """Client ids have up to 32 kB."""
+    """A client id can have up to 32 kB."""
     security = Security()
     security.quotas = {(("client-id", None),): {PRODUCED: 1.0}}
     limits = Limits(security)
@@ -179,7 +179,7 @@ def test_real_producers_get_no_more_than_the_quota() -> None:
             producer.poll(0)
             producer.purge()
         seconds = time.monotonic() - began
-        # A second's worth is given at once, to each agent the part that it has before the other has asked.
+        # A second's worth is granted immediately: to each agent, the part that it has before the other one has asked.
         assert acknowledged <= RATE * (seconds + 2) * 1.1
 
 

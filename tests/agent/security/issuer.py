@@ -45,7 +45,6 @@ class Issuer:
         self.keys = {kid: ec.generate_private_key(ec.SECP256R1())}
 
     def jwks(self) -> bytes:
-        """Return the JWK set."""
         keys = [
             {**ECAlgorithm.to_jwk(key.public_key(), as_dict=True), "kid": kid, "use": "sig"}
             for kid, key in self.keys.items()
@@ -60,7 +59,7 @@ class Issuer:
         lifetime: float = 60,
         **claims: Any,
     ) -> str:
-        """Return a token for alice that is issued at `now` (seconds since 1970), without the claims that are None."""
+        """Return a token for alice, issued at `now` (seconds since 1970), without claims that are None."""
         said = {
             "iss": NAME,
             "aud": AUDIENCE,

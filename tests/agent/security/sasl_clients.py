@@ -34,7 +34,6 @@ class ScramClient:
 
     @property
     def first(self) -> bytes:
-        """The first message."""
         return f"n,,{self.bare}".encode()
 
     def final(self, server_first: bytes, *, binding: str = "biws", nonce: str = "") -> bytes:

@@ -17,7 +17,7 @@ SASL = Listener("SASL_SSL", Protocol.SASL_SSL)
 
 
 class Scripted:
-    """An exchange of two tokens; `outcome` is the result of the second, if it is right."""
+    """An exchange of two tokens; `outcome` is the result of the second, if it is correct."""
 
     outcome: Authenticated = Authenticated(ALICE)
 
@@ -38,7 +38,7 @@ class Connection:
         self.clock = ManualClock()
         self.outcome = Authenticated(ALICE)
         self.steps: list[tuple[bool, bool]] = []
-        #: Those that somebody still refers to.
+        #: Those that are still referenced.
         self.exchanges: WeakSet[Scripted] = WeakSet()
         self.session = Authentication(
             SASL, self.clock, {"A": self._make, "B": self._make}, longest_ms
@@ -120,7 +120,7 @@ async def test_a_wrong_token_ends_the_connection_and_nothing_is_known() -> None:
 
 @pytest.mark.parametrize(("last", "is_right"), [(b"two", True), (b"wrong", False)])
 async def test_an_exchange_that_has_ended_is_dropped(last: bytes, is_right: bool) -> None:
-    """Its client's messages may be large, and the connection may stay open for long."""
+    """Its client's messages may be large, and the connection may stay open for a long time."""
     connection = Connection(5000)
     for _ in range(2):
         connection.session.choose("A", sends_tokens=False)
@@ -149,7 +149,7 @@ async def test_who_fails_to_authenticate_again_is_known_no_more() -> None:
 
 
 async def test_an_exchange_cannot_be_begun_twice() -> None:
-    """As in Kafka. Otherwise, a client could try one mechanism after another over one connection."""
+    """As in Kafka. Otherwise, a client could try one mechanism after another on one connection."""
     connection = Connection()
     connection.session.choose("A", sends_tokens=False)
     with pytest.raises(NotNow):
@@ -215,14 +215,14 @@ async def test_credentials_that_have_expired_already_fail() -> None:
 
 @pytest.mark.parametrize("passed_ms", [4000, 5000, 1 << 40])
 async def test_who_authenticates_again_goes_on_even_if_late(passed_ms: int) -> None:
-    """Kafka accepts this after the end of the session too, since a client with nothing to send comes late."""
+    """Kafka also accepts this after the end of the session, since a client with nothing to send comes late."""
     connection = Connection(5000)
     for _ in range(3):
         assert await connection.log_in() == 5000
         assert connection.serves()
         connection.clock.advance(passed_ms)
     connection.session.choose("A", sends_tokens=False)
-    assert not connection.serves()  # not while it is under way
+    assert not connection.serves()  # not while it is in progress
 
 
 async def test_who_authenticates_again_at_once_is_refused_and_stays() -> None:

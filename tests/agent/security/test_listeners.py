@@ -126,7 +126,7 @@ EXAMPLES = (
         ("DEFAULT", "CN=alice,O=x", "CN=alice,O=x"),
         ("", "CN=alice,O=x", "CN=alice,O=x"),
         ("RULE:^CN=(.*?),.*$/$1/", "O=x,CN=alice", None),
-        # What Java's replacements mean: escapes, and groups that are not there.
+        # The meaning of Java's replacements: escapes, and missing groups.
         (r"RULE:^CN=(.*?),O=a\/b$/$1\/x\$1/", "CN=alice,O=a/b", "alice/x$1"),
         (r"RULE:^CN=(.*?)$/\d$1$7/", "CN=alice", "dalice$7"),
         (r"RULE:^CN=(.*?)(,O=x)?$/<$1$2>/", "CN=alice", "<alice>"),

@@ -50,7 +50,7 @@ def settings(**given: Any) -> SecuritySettings:
 
 
 class Stopwatch:
-    """Seconds that a test lets pass."""
+    """A clock that a test advances, in seconds."""
 
     now = 100.0
 

@@ -38,7 +38,7 @@ API_VERSIONS, LIST_GROUPS, PRODUCE = 18, 16, 0
 
 
 class Door:
-    """An agent with SASL, its clock, and clients of it."""
+    """An agent with SASL, its clock, and its clients."""
 
     def __init__(self, context: AgentContext, clock: ManualClock, port: int) -> None:
         self.context = context
@@ -94,7 +94,7 @@ def framed(token: bytes) -> bytes:
 
 
 async def log_in_without_headers(client: RawClient, scram: ScramClient) -> bytes:
-    """Authenticate as clients before Kafka 1.0 do (KIP-43), and return the server's last token."""
+    """Authenticate as clients before Kafka 1.0 did (KIP-43), and return the server's last token."""
     assert await handshake(client, scram.mechanism, version=0) == ErrorCode.NONE
     client.send(framed(scram.first))
     client.send(framed(scram.final(await client.frame())))
@@ -241,7 +241,7 @@ async def test_a_token_that_is_too_large_is_not_even_read(
 async def test_large_requests_are_taken_once_the_client_is_known(door: Door) -> None:
     client = await door.connect()
     await log_in_plain(client, "alice", "secret")
-    # A Produce with acks=1 of a body that cannot be read, which is only found once all of it was read.
+    # A Produce with acks=1 whose body is invalid, which is found only after all of it has been read.
     client.send(encode_request(PRODUCE, 3, b"\xff" * (2 * MOST_TOKEN_BYTES)))
     assert await client.is_closed()
     assert door.context.metrics.bytes_received > 2 * MOST_TOKEN_BYTES
@@ -300,7 +300,7 @@ async def test_who_authenticates_again_stays(door: Door, versions: tuple[int, in
         else:
             assert scram.trusts(await log_in_without_headers(client, scram))
         assert await is_served(client)
-        door.clock.advance(6000)  # late, and in time for the handshake
+        door.clock.advance(6000)  # late, but in time for the handshake
     assert await handshake(client, "SCRAM-SHA-256") == ErrorCode.NONE
     assert not await is_served(client)  # not between the two
 

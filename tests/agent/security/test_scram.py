@@ -101,7 +101,7 @@ async def test_names_are_escaped() -> None:
     ],
 )
 async def test_a_first_message_that_is_none_fails(first: bytes) -> None:
-    """m= is for mandatory extensions, which RFC 5802 requires the server to reject."""
+    """m= marks mandatory extensions, which RFC 5802 requires the server to reject."""
     with pytest.raises(AuthenticationFailed):
         await exchange().respond(first)
 
@@ -119,7 +119,7 @@ async def test_a_message_that_is_too_long_fails() -> None:
 
 @pytest.mark.parametrize("first", [b"n,a=x\ny,n=%b,r=a", b"n,,n=%b=\n,r=a", b"n,,n=%b\xff\n,r=a"])
 async def test_a_name_that_nobody_has_proved_is_not_repeated(first: bytes) -> None:
-    """It would be in the log."""
+    """It would end up in the log."""
     with pytest.raises(AuthenticationFailed) as failure:
         await exchange().respond(first % b"mallory")
     assert "mallory" not in str(failure.value)
@@ -139,7 +139,7 @@ async def test_an_exchange_that_has_ended_keeps_nothing_and_takes_nothing() -> N
 
 async def test_all_agents_of_a_cluster_ask_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Comparing agents does not reveal which users exist, are in the file, or are made up."""
-    # New salts are in use at once, however busy the machine is.
+    # New salts are used immediately, however busy the machine is.
     monkeypatch.setattr("lacuna.agent.security.sasl.users._MOST_WAIT_SECONDS", 200.0)
     secrets = {"one": b"", "other": b""}
     agents = [
@@ -222,7 +222,7 @@ async def test_a_final_message_that_was_changed_fails(spoil: Callable[[bytes], b
 
 @pytest.mark.parametrize("changed", [{"binding": "eSws"}, {"nonce": "nonceother"}])
 async def test_a_proof_of_another_binding_or_nonce_fails(changed: dict[str, str]) -> None:
-    """Even with the password, since a proof is only valid for its own exchange."""
+    """This applies even with the password, since a proof is valid only for its own exchange."""
     client = ScramClient("alice", "secret")
     server = exchange()
     first = (await server.respond(client.first)).token

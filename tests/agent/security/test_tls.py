@@ -88,7 +88,7 @@ async def connect(
 
 
 async def is_served(client: RawClient) -> bool:
-    """Return whether requests are answered. With TLS 1.3, a client learns only now that its certificate is rejected."""
+    """Return whether requests are answered. With TLS 1.3, a client learns only now of a rejected certificate."""
     try:
         answer = await client.ask(18, 0)
     except (OSError, asyncio.IncompleteReadError):
@@ -123,7 +123,7 @@ async def test_versions_that_are_not_enabled_are_refused(
 ) -> None:
     context = files.context()
     context.minimum_version = context.maximum_version = version
-    context.set_ciphers("ALL:@SECLEVEL=0")  # or OpenSSL offers no TLS 1.1 of its own accord
+    context.set_ciphers("ALL:@SECLEVEL=0")  # otherwise, OpenSSL does not offer TLS 1.1
     async with listening(files.settings(tls_versions=enabled)) as server:
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await connect(server, context)
@@ -381,7 +381,6 @@ async def test_files_that_change_are_used_for_new_connections(
 
 
 def hello(context: ssl.SSLContext) -> bytes:
-    """Return a ClientHello."""
     outgoing = ssl.MemoryBIO()
     connection = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
     with pytest.raises(ssl.SSLWantReadError):
@@ -453,7 +452,7 @@ def many_files() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("many_files")
 async def test_slow_handshakes_count_as_connections_and_hold_up_nobody(files: Files) -> None:
-    """A thousand clients send nothing: others still finish their handshakes, and beyond the bound all are rejected."""
+    """A thousand clients send nothing: others still finish their handshakes, and all beyond the bound are rejected."""
     count = 1000
     async with listening(files.settings(), max_connections=count + 1) as server:
         slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(count)]

@@ -48,7 +48,7 @@ async def test_plain_compares_with_what_scram_keeps(mechanism: int) -> None:
 
 
 async def test_plain_takes_what_fits_all_that_is_kept() -> None:
-    """A user who changes the password for only one mechanism does not want the old one to be accepted."""
+    """A user who changes the password for only one mechanism does not want the old one to remain valid."""
     security = Security()
     for mechanism in (SHA_256, SHA_512):
         security.credentials["bob", mechanism] = credential("bob", b"old", mechanism)
