@@ -659,7 +659,7 @@ class Runtime:
             self._hold(held.values())
 
     def _add_hot(self, commit: CommitSegment) -> None:
-        """Have the journal keep the bytes of a hot segment, unless its commit was rejected or left no extent."""
+        """Have the journal keep the bytes of a hot segment, unless its commit was rejected or created no extent."""
         segments, key = self._state.segments, (commit.segment.lease_id, commit.segment.sequence)
         if key in segments and key not in segments.replaced:
             self._hot.add(commit)

@@ -1,4 +1,4 @@
-"""Chunks of objects as stored in the bucket, read once for all agents of the zone (adr/0039). Their total size is
+"""Chunks of objects as stored in the bucket, read once for all agents in the zone (adr/0039). Their total size is
 bounded.
 
 The first request for a small range of a chunk reads only that range. A second request, or one for a long range, reads

@@ -93,7 +93,7 @@ class Interest:
 class Watch:
     """The interests of one fetch or session, in the order of the answer. The `dirty` ones may have changes to report.
 
-    A session may end while a fetch waits, so a watch listens to views until it has ended and no fetch uses it any more.
+    A session may end while a fetch waits, so a watch listens to views until its session has ended and no fetch uses it.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Reads that the agents of a zone share: an agent gets ranges that another one has read (adr/0039).
+"""Reads that the agents in a zone share: an agent gets ranges that another one has read (adr/0039).
 
 An agent that lacks a range requests it from the owner of its chunk, which reads the bucket for all agents. An owner
 never forwards a request. An agent that gets no timely answer reads the bucket itself.
@@ -91,7 +91,7 @@ class SharedReads:
         return self._promised + self._answers.total
 
     async def bring(self, plan: LoadPlan, buffer: WritableBuffer) -> Brought:
-        """Do as many of the plan's reads as possible through the zone, into a `buffer` as long as the plan says."""
+        """Do as many of the plan's reads as possible through the zone, into a `buffer` of the plan's size."""
         deadline = asyncio.get_running_loop().time() + self._zone.patience
         brought = Brought()
         await asyncio.gather(

@@ -207,7 +207,7 @@ class Merger:
         )
 
     def _note(self, merged: Sequence[_Merged], reasons: Mapping[SegmentKey, Exception]) -> None:
-        """Set aside the segments that failed, and take back those that were merged."""
+        """Set aside the segments that failed, and release those that were merged."""
         now = asyncio.get_running_loop().time()
         if len(self.set_aside):
             for each in merged:

@@ -111,8 +111,8 @@ class RulesByTopic:
 
 
 def is_quick(records: memoryview) -> bool:
-    """Whether a batch can be checked quickly, unless it decompresses to many bytes: it declares few records, or is
-    rejected immediately.
+    """Whether a batch declares few records or is rejected immediately, so that its check is quick unless it
+    decompresses to many bytes.
     """
     if len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
         return True  # the check rejects it

@@ -25,8 +25,8 @@ from lacuna.logstore.segments.writer import SliceInput, WrittenSegment
 class Flight:
     """One flush and its batches.
 
-    The next flush waits for `sent`, and for `ended` if the control plane has not decided about this flush. If the
-    commit must be sent again in its turn, `sent` is replaced with a new future.
+    The next flush waits for `sent`, and for `ended` if the control plane has not decided its commit. If the commit must
+    be sent again in its turn, `sent` is replaced with a new future.
     """
 
     batches: list[PendingBatch]

@@ -491,7 +491,7 @@ class BucketJournal:
     async def _delete(self, trimmed: Mark) -> None:
         """Delete the trimmed appends, including any that an earlier call has left behind.
 
-        Openings and appends with live hot segments stay. So does the last trimmed append, since the snapshot that
+        Openings and appends with live hot segments are kept. So is the last trimmed append, since the snapshot that
         replaces the trimmed ones is checked against it.
         """
         last: list[int] = []

@@ -36,7 +36,7 @@ T = TypeVar("T")
 #: snapshot.
 _WRITE_THREADS: Final = 4
 READ_THREADS: Final = 16
-#: A page of S3's listing.
+#: The size of a page in S3's listings.
 LISTED_AT_ONCE: Final = 1000
 
 _FIRST_PAUSE_SECONDS: Final = 0.02

@@ -39,7 +39,7 @@ def next_second_ms(now_ms: int) -> int:
 
 
 class Widths:
-    """The spacing of the entries in a history, which grows with their age. They were last thinned at second
+    """The spacing of the entries in a history, which grows with their age. The entries were last thinned at second
     `thinned_at`.
     """
 

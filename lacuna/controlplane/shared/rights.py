@@ -66,7 +66,7 @@ def on_topics(
 
 
 def on_topic_ids(operation: Operation, topic_ids: Iterable[bytes], names: Names) -> Iterator[Need]:
-    """Yield needs on the topics that exist; the reply reports the others."""
+    """Yield a need for each topic that exists; the reply reports the others."""
     for topic_id in dict.fromkeys(topic_ids):
         if name := names.topic_name(topic_id):
             yield Need((operation,), ResourceType.TOPIC, name)

@@ -99,7 +99,7 @@ class _Pass(NamedTuple):
 
 
 class Cleanings:
-    """The partitions that agents are cleaning by key, one per agent. Merges spare the extents that a pass rewrites."""
+    """The partitions that agents are cleaning by key, one per agent. Merges skip the extents that a pass rewrites."""
 
     def __init__(self) -> None:
         self._passes: dict[PartitionKey, _Pass] = {}

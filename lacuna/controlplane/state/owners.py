@@ -12,8 +12,7 @@ class Owners(Generic[Name]):
     """The size of the data under each name, and the principal that owns the name.
 
     A name belongs to the principal that first stored data under it, until no data is left. All data under the name is
-    charged to that principal. Snapshots contain `of` along with the names, except for anonymous owners; the rest is
-    derived.
+    charged to that principal. Snapshots contain each name's owner (`of`), unless it is anonymous; the rest is derived.
     """
 
     __slots__ = ("_kept", "_owned", "held", "of", "size")

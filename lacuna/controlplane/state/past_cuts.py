@@ -35,7 +35,7 @@ class PastCuts(Widths):
         super().__init__()
         self.seconds: array[int] = array("q")
         self.ends: list[Lowered] = []
-        self.count = 0  # of the ends
+        self.count = 0  # the number of ends
         self.first_second = 0
 
     def note(

@@ -138,7 +138,7 @@ class LiveGroup:
         return (member for member in self.members.values() if member.join_token is not None)
 
     def have_all_joined(self) -> bool:
-        """Whether all members have joined, and none that has received a new member id is still expected."""
+        """Whether all members have joined, and no client that received a new member id has yet to join."""
         return not self.pending_joins and all(
             member.join_token is not None for member in self.members.values()
         )
