@@ -14,7 +14,7 @@ class AgentSettings:
     """How an agent serves its connections. Raises SettingsError."""
 
     listeners: tuple[Listener, ...] = (Listener(),)
-    """The addresses at which clients connect. Agents connect to each other's first listener."""
+    """The addresses to which clients connect. Agents connect to each other's first listener."""
     zone: str = setting(
         "broker.rack",
         "",

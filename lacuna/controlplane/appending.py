@@ -52,7 +52,7 @@ class Appender:
         self._on_failed = failed
         self._fencing_token = 0
         self._records: list[bytes] = []
-        #: The bytes of the records whose append has not begun.
+        #: The size in bytes of the records whose append has not begun.
         self.pending_bytes = 0
         #: The position of the last durable record.
         self.durable = 0

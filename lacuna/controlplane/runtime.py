@@ -197,7 +197,7 @@ class Runtime:
         self._timer: asyncio.Task[None] | None = None
 
     async def start(self, cluster_id: str | None = None) -> None:
-        """Open and replay the journal, and begin serving. `cluster_id` is the expected id; None accepts any. Raises
+        """Open and replay the journal, and begin serving. `cluster_id` is the expected id, or None for any. Raises
         JournalError.
         """
         opened = await self._journal.open(cluster_id)

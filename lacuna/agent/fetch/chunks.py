@@ -130,7 +130,7 @@ class ChunkCache:
         self.reads = 0
 
     def takes(self, position: int, size: int) -> bool:
-        """Whether the chunk in which a range of an object begins can provide that range."""
+        """Whether a range of an object can be read from the chunk in which it begins."""
         begin = position // self.chunk_bytes * self.chunk_bytes
         return position >= 0 and size > 0 and position + size <= begin + self._longest
 

@@ -118,7 +118,7 @@ class SharedReads:
         except ObjectStoreError:
             return ReadChunkResponse(
                 ErrorCode.KAFKA_STORAGE_ERROR
-            )  # the agent finds the reason by itself
+            )  # the agent finds out the reason itself
         finally:
             self._promised -= request.size
         self._answers.watch(answer, len(answer))

@@ -223,7 +223,7 @@ class Merger:
     ) -> tuple[list[_Merged], int, dict[SegmentKey, Exception]]:
         """Merge each partition independently. Return the merged partitions, the bytes read, and the segments' errors.
 
-        All partitions of a plan are read together, since they lie side by side in most objects.
+        All partitions in a plan are read together, since they lie side by side in most objects.
         """
         merged = []
         reasons: dict[SegmentKey, Exception] = {}

@@ -197,7 +197,7 @@ class BucketJournal:
                 continue
             manifest = self._decode(found.data, cluster_id)
             if manifest.writer == writer:
-                # An earlier attempt of this writer, unanswered: no other writer uses this id.
+                # An earlier, unanswered attempt by this writer: no other writer uses this id.
                 return HeldManifest(self._bucket, manifest, found.etag)
             if not await self._may_be_taken(manifest, found.etag):
                 continue

@@ -95,7 +95,7 @@ class Bucket:
         """Replace the object with this ETag, and return its new ETag, or None if the object is missing or has a
         different one.
 
-        Also returns None if an earlier attempt of this call succeeded but its answer was lost. To find out, load the
+        Also returns None if an earlier attempt at this call succeeded but its answer was lost. To find out, load the
         object.
         """
         try:

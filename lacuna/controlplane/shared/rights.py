@@ -46,7 +46,7 @@ class Need(NamedTuple):
         return f"{what} {kind} {self.name}"
 
     def remedy(self, principal: str) -> str:
-        """Return the command with which an operator can allow the operation."""
+        """Return the command that an operator can run to allow the operation."""
         option = f"--{self.resource_type.name.lower().replace('_', '-')}"
         is_cluster = self.resource_type is ResourceType.CLUSTER
         named = "" if is_cluster else f" {quote(self.name or 'NAME')}"

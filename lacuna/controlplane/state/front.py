@@ -68,7 +68,7 @@ def first_offset(partition: Partition) -> int:
 
 
 def check_front(partition: Partition) -> None:
-    """Raise InvariantBroken if records are missing at the front that are not known to have been removed."""
+    """Raise InvariantBroken if records not known to have been removed are missing at the front."""
     known_to = max(partition.log_start_offset, partition.vacated_to, partition.compacted_to)
     if first_offset(partition) > known_to:
         raise InvariantBroken(

@@ -64,7 +64,9 @@ class Owners(Generic[Name]):
         return NOBODY if name in self._kept else principal
 
     def has_share(self, payer: str, more: int, share: int) -> bool:
-        """Whether `more` bytes can be charged to a principal. If there is only the anonymous one, it has no bound."""
+        """Whether `more` bytes can be charged to a principal. The anonymous principal has no bound if it is the only
+        one.
+        """
         is_alone = payer == NOBODY and not self.held
         return is_alone or self.charged_to(payer) + more <= share
 

@@ -120,7 +120,7 @@ def restore(parts: Iterable[bytes]) -> State:
 
 
 def restore_part(state: State, part: bytes) -> None:
-    """Add the next part of a snapshot to a state, which must be empty before the first. Raises as `restore` does."""
+    """Add the next part of a snapshot to a state, which must be empty before the first. Raises like `restore`."""
     message = StateSnapshot.FromString(part)
     if message.format_version > SNAPSHOT_FORMAT:
         raise LaterFormatError(

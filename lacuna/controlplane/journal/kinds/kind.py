@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What it takes to open a journal at `place`.
+    """Everything needed to open a journal at `place`.
 
     `store` is the place's bucket, if any. `lease` is the length of a leader's lease in seconds, and `address` is where
     agents reach this control plane. `new_cluster_id` is called for a new journal.

@@ -57,7 +57,7 @@ class LiveMember:
 
 @dataclass(slots=True, kw_only=True)
 class LiveGroup:
-    """A classic group at present, possibly ahead of its last journalled generation."""
+    """The current state of a classic group, possibly ahead of its last journalled generation."""
 
     group_id: str
     state: GroupState = GroupState.EMPTY
