@@ -33,7 +33,7 @@ class SessionError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class ShareSession:
-    """The partitions of one member, in the order in which they are served next, and the epoch of its next request."""
+    """The partitions of one member, in the order in which they will be served, and the epoch of its next request."""
 
     epoch: int
     used_at: float

@@ -40,7 +40,7 @@ class SharedMetrics:
 
 @dataclass(slots=True)
 class Brought:
-    """The outcome of each of a load's reads, by its index: an error, or None if the range is in the buffer.
+    """The outcome of each read in a load, by index: an error, or None if the range is in the buffer.
 
     `givers` holds the other agents that sent ranges, by the same index.
     """

@@ -395,7 +395,7 @@ class BucketJournal:
     async def drop_hot(self, keys: Collection[HotKey]) -> None:
         """Forget hot segments, and delete the appends that were kept only for their sake.
 
-        Segments forgotten in the last seconds before a crash come back. An append that no snapshot covers yet is left
+        Segments forgotten in the last seconds before a crash reappear. An append that no snapshot covers yet is left
         for a later `trim` to delete.
         """
         self._opened()

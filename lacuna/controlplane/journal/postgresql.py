@@ -298,7 +298,7 @@ class PostgresqlJournal:
     async def drop_hot(self, keys: Collection[HotKey]) -> None:
         """Forget hot segments, and drop each table that then contains no live ones. Raises JournalFenced.
 
-        Segments in a table that remains come back when the journal is opened again.
+        Segments in a remaining table reappear when the journal is opened again.
         """
         self._opened()
         await self._hot.drop(keys)

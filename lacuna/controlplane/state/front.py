@@ -43,7 +43,7 @@ class Expiry(NamedTuple):
         return timestamp < self.oldest_ms
 
     def covers_all_below(self, extents: ExtentTable, offset: int) -> bool:
-        """Whether an extent ends at `offset`, and it and all earlier extents have expired."""
+        """Whether an extent ends at `offset` and has expired, as have all earlier extents."""
         stop = extents.first_ending_after(offset)
         is_edge = stop > 0 and extents.next_offsets[stop - 1] == offset
         return is_edge and all(self.covers(extents, index) for index in range(stop))
