@@ -242,8 +242,8 @@ class FetchService:
         left: int,
         made: dict[Interest, PartitionData],
     ) -> dict[Interest, PartitionData]:
-        """Return the records or the error for each interest with a plan, up to a total of `left` bytes, without setting
-        bounds.
+        """Return the records or the error for each interest with a plan, up to a total of `left` bytes, with bounds not
+        yet set.
 
         `made` holds the existing answers for internal topics.
         """

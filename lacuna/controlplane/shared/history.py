@@ -131,7 +131,7 @@ class History(Widths):
         return self.offsets[bisect_right(self.seconds, second) - 1]
 
     def thin(self) -> None:
-        """Drop the entries that apply at no multiple of the interval for their time."""
+        """Keep only the entries that apply at a multiple of the interval for their time."""
         seconds = self.seconds
         kept = self.kept(seconds)
         self.seconds = array("q", map(seconds.__getitem__, kept))

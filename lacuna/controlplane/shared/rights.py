@@ -61,7 +61,7 @@ Rule = Callable[[Any, Any], Iterator[Need]]
 def on_topics(
     operation: Operation, partitions: Iterable[TopicPartition], names: Names
 ) -> Iterator[Need]:
-    """Yield a need for each topic of some partitions."""
+    """Yield a need for each topic to which these partitions belong."""
     return on_topic_ids(operation, (each.topic_id for each in partitions), names)
 
 
@@ -106,7 +106,7 @@ def describes_cluster(_command: Message, _names: Names) -> Iterator[Need]:
 
 
 def nothing(_command: Message, _names: Names) -> Iterator[Need]:
-    """Yield nothing, as for lists, which omit what a job may not describe."""
+    """Yield nothing. Used for lists, which omit what a job may not describe."""
     return iter(())
 
 

@@ -36,7 +36,7 @@ class SegmentRow(NamedTuple):
 class _Columns:
     """The segments of one lease, ordered by sequence, 20 bytes each.
 
-    They arrive nearly in order. The rows of dropped segments are removed once they outnumber the others.
+    Segments arrive nearly in order. The rows of dropped segments are removed once they outnumber the others.
     """
 
     __slots__ = ("forgotten", "live", "sequences", "sizes")

@@ -114,7 +114,7 @@ class LiveGroup:
         self.pending_syncs.discard(member_id)
 
     def rename(self, old_member_id: str, new_member_id: str) -> LiveMember:
-        """Give a static member a new id, and return it. It keeps its place in the order (KIP-345)."""
+        """Give a static member a new id, and return the member, which keeps its place in the order (KIP-345)."""
         member = self.members[old_member_id]
         self.members = {
             (new_member_id if member_id == old_member_id else member_id): other
