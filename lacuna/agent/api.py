@@ -17,7 +17,7 @@ Every module in `agent/apis/` that defines `API` adds a served API. No other fil
 
 Messages come from lacuna.wire, which has one class for all versions of a message. If a version lacks a field, the field
 has its default value in the request and is omitted from the response. To close the connection, a handler raises
-MalformedRequest. A handler that waits before a step whose order matters first adds itself to
+MalformedRequest. A handler that waits before an order-sensitive step first adds itself to
 `call.peer.arrival_order` (agent/arrival_order.py).
 """
 
@@ -57,7 +57,7 @@ class Call(NamedTuple):
     version: int
 
     def command(self, **verb: Any) -> Command:
-        """Return a command that names the client's principal as the owner of any state that it creates."""
+        """Return a command that names the client's principal as the owner of any state created by the command."""
         principal = self.peer.session.principal
         return Command(principal="" if principal == ANONYMOUS else str(principal), **verb)
 
@@ -111,7 +111,7 @@ class Api(Generic[Q, R]):
       send a LeaveGroup and disconnect immediately.
     - `moved`: the error code that sends the client to another agent when this agent is about to stop. With NONE, this
       agent continues to answer such requests.
-    - `pieces`: how requests with many elements are cut. The first entry that fits a request is used.
+    - `pieces`: how requests with many elements are cut. The first entry that applies to a request is used.
     - `most_whole`: the maximum number of elements in a request that is not cut; beyond it, the connection is closed.
     - `heartbeat_ms`: how often group members send this request, unless an answer to it says otherwise.
     - `notes`: how the API behaves in Lacuna, in one line of Markdown for docs/protocol.md.

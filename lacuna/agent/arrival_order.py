@@ -15,7 +15,7 @@ class ArrivalOrder:
         return Arrival(self, before, self._last)
 
     def ended(self, done: asyncio.Future[None]) -> None:
-        """Record that an arrival has ended, for `Arrival.end`."""
+        """Record that an arrival has ended. Called by `Arrival.end`."""
         done.set_result(None)
         if self._last is done:
             self._last = None

@@ -1,4 +1,4 @@
-"""Stops serving clients while this agent cannot reach the control plane that leads (adr/0031).
+"""Stops serving clients while this agent cannot reach the leading control plane (adr/0031).
 
 The control plane of `lacuna up` can be reached only by its own process. If the control plane of a second such process
 has taken over the journal, the agents of the first can neither write nor read new records. They turn clients away, so
@@ -18,7 +18,7 @@ _LOOK_SECONDS: Final = 0.5
 
 
 class Aside:
-    """Checks twice a second whether an unreachable control plane leads."""
+    """Checks twice a second whether the leading control plane is unreachable."""
 
     def __init__(self, control: ControlClient, server: AgentServer) -> None:
         self._control = control

@@ -1,4 +1,4 @@
-"""What an agent reports about itself to tools: where the cluster's parts are, and whether its object store responds."""
+"""Answers tools' questions: where the cluster's parts are, and whether its object store responds."""
 
 import asyncio
 import time

@@ -202,7 +202,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._serving.is_busy and self._may_write
 
     def has_left(self, now: float) -> bool:
-        """Whether, at `now` (loop time), the client has been silent for long enough to have probably moved away."""
+        """Whether, at `now` (loop time), the client has been silent for so long that it has probably moved away."""
         serving = self._serving
         expected = serving.heartbeat_seconds if serving.asks_coordinator else _PAUSE_SECONDS
         return not serving.is_busy and now - self.last_active > expected
@@ -252,7 +252,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def may_wait(self) -> bool:
-        """Whether requests may still be kept waiting, because the agent is not stopping."""
+        """Whether requests may still be kept waiting. False once the agent is stopping."""
         return self._state is not State.DRAINING
 
     def mute(self, seconds: float) -> None:

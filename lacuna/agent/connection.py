@@ -228,7 +228,7 @@ def _room(arrived: int, size: int) -> int:
 
 
 def _skip_tagged_fields(data: memoryview, position: int) -> int:
-    """Return the position after the tagged fields at `position`. Lacuna uses no tagged fields of request headers."""
+    """Return the position after the tagged fields at `position`. Lacuna uses no tagged fields in request headers."""
     try:
         return kernel.after_tags(data, position)
     except MalformedMessage as error:

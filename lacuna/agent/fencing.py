@@ -8,7 +8,7 @@ _FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 def fenced(error_code: int, knows_producer_fenced: bool) -> int:
     """Replace a fencing error with the one that the client knows, PRODUCER_FENCED or INVALID_PRODUCER_EPOCH.
 
-    Other error codes are returned unchanged. `knows_producer_fenced` says whether the request's version defines
+    Other error codes are returned unchanged. `knows_producer_fenced` is true if the request's version defines
     PRODUCER_FENCED (KIP-588).
     """
     if error_code not in _FENCED:

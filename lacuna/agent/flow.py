@@ -17,7 +17,7 @@ _ON, _FREE = Reading.ON, Room.FREE  # members of an Enum are slow to look up in 
 
 
 class FlowControl:
-    """Counts the requests and bytes of one connection, and pauses its transport at the bounds."""
+    """Counts the requests and bytes of one connection, and pauses its transport when a bound is reached."""
 
     __slots__ = (
         "_budget",
@@ -69,7 +69,7 @@ class FlowControl:
         self._budget.take(more)
 
     def released(self, requests: int, size: int) -> None:
-        """Stop counting requests of `size` bytes that are answered or dropped, and resume reading if possible."""
+        """Stop counting answered or dropped requests of `size` bytes, and resume reading if possible."""
         self.requests -= requests
         self._bytes -= size
         self._metrics.request_bytes_now -= size

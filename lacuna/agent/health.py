@@ -85,7 +85,7 @@ async def _ask(place: ControlPlace, address: str) -> AskedControlPlane:
 
 
 def weaknesses(context: AgentContext, whereabouts: Whereabouts) -> Iterator[str]:
-    """Yield a sentence for each setting of an agent that protects less than it could, with the remedy."""
+    """For each agent setting that protects less than it could, yield a sentence with the remedy."""
     reachable = [each for each in context.settings.listeners if not each.is_loopback]
     for each in reachable:
         if not each.protocol.has_tls:

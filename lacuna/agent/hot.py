@@ -46,7 +46,7 @@ Holding: TypeAlias = Callable[[Iterable[str]], AbstractAsyncContextManager[None]
 
 
 def nothing_held(_keys: Iterable[str]) -> AbstractAsyncContextManager[None]:
-    """Fetch nothing: the `holding` of a store without hot segments."""
+    """Fetch nothing. Serves as `holding` for a store without hot segments."""
     return nullcontext()
 
 
@@ -99,7 +99,7 @@ class HotStore:
     async def holding(self, keys: Iterable[str]) -> AsyncIterator[None]:
         """Fetch the hot segments among these objects, and hold them for reads inside the block.
 
-        Raises nothing. If a segment could not be fetched, a later read from it raises the reason.
+        Never raises. If a segment could not be fetched, a later read from it raises the error.
         """
         hot = [key for key in dict.fromkeys(keys) if is_hot_key(key)]
         if not hot:

@@ -96,5 +96,5 @@ class PeerLines:
                 self._open -= 1
             self._doubted[agent.node_id] = loop.time() + _DOUBT_SECONDS
             if loop.time() - made < _PAUSE_SECONDS:
-                # An agent that closes the connection at once is not retried in a loop.
+                # An agent that closes the connection immediately is not retried in a loop.
                 await asyncio.sleep(_PAUSE_SECONDS)

@@ -14,7 +14,7 @@ class AgentSettings:
     """How an agent serves its connections. Raises SettingsError."""
 
     listeners: tuple[Listener, ...] = (Listener(),)
-    """The addresses at which clients connect. Agents connect to each other's first listener."""
+    """The addresses to which clients connect. Agents connect to each other's first listener."""
     zone: str = setting(
         "broker.rack",
         "",
@@ -86,9 +86,9 @@ class AgentSettings:
     """A connection that sent AddOffsetsToTxn and has been silent for this long is closed. librdkafka may be waiting for
     a coordinator that it has forgotten, and looks it up again when a connection breaks (adr/0018)."""
     max_in_flight_requests: int = 100
-    """Reading from a connection pauses while this many of its requests were read and not answered."""
+    """Reading from a connection pauses while this many of its requests have been read but not answered."""
     max_in_flight_bytes: int = 64 * MEBIBYTE
-    """Reading from a connection pauses while its unanswered requests take this many bytes. A single request may be
+    """Reading from a connection pauses while its unanswered requests take up this many bytes. A single request may be
     larger."""
     max_stall_ms: int = 10_000
     """If a request has arrived in part, and the rest of it arrives slowly or not at all for this long, its connection

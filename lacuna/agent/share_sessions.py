@@ -24,7 +24,7 @@ _SILENT_SECONDS: Final = 120.0
 
 
 class SessionError(Exception):
-    """The request does not fit its session."""
+    """The request does not match its session."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -33,7 +33,7 @@ class SessionError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class ShareSession:
-    """The partitions of one member, in the order in which they are served next, and the epoch of its next request."""
+    """The partitions of one member, in the order in which they will be served, and the epoch of its next request."""
 
     epoch: int
     used_at: float
@@ -79,7 +79,7 @@ class ShareSessions:
         return session
 
     def go_on(self, group_id: str, member_id: str, epoch: int, now: float) -> ShareSession:
-        """Return the session that a request continues. Raises SessionError if the request does not fit it."""
+        """Return the session that a request continues. Raises SessionError if the request does not match it."""
         session = self._find(group_id, member_id)
         if session.epoch != epoch:
             raise SessionError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)

@@ -10,7 +10,7 @@ from lacuna.controlplane.client import ClusterView, confirm
 async def view_with(context: AgentContext, topics: Iterable[str] = ()) -> ClusterView:
     """Return the view once it exists and is trusted. If it lacks one of `topics`, update it first.
 
-    A tool may ask this agent about a topic that it has just created through another one. Raises
+    A tool may ask this agent about a topic that it has just created through another agent. Raises
     ControlPlaneUnavailable.
     """
     cluster = context.control.cluster

@@ -1,1 +1,1 @@
-"""What every other package builds on: errors, settings, secrets, TLS, addresses, and the pacing of blocking work."""
+"""The basis of all other packages: errors, settings, secrets, TLS, addresses, and the pacing of blocking work."""

@@ -8,7 +8,7 @@ STORE_NAME: Final = "store.url"
 
 
 def leave(folder: Path, name: str, text: str) -> None:
-    """Write `text` to the file `name` (ADDRESS_NAME or STORE_NAME) of a data folder, atomically."""
+    """Write `text` to the file `name` (ADDRESS_NAME or STORE_NAME) in a data folder, atomically."""
     written = folder / f".{name}"
     written.write_text(text)
     written.replace(folder / name)

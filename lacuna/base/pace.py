@@ -118,7 +118,7 @@ def _averaged(known: float | None, took: float, weight: float) -> float:
 
 
 class Burst:
-    """What arrives within at most `iterations` iterations of the event loop, to be handled together.
+    """Arrivals within at most `iterations` iterations of the event loop, to be handled together.
 
     Call `goes_on` once per iteration.
     """

@@ -44,7 +44,7 @@ _MOST_OF_OBJECT_ID: Final = 64
 
 
 class Watched(Generic[T]):
-    """The result of `make`, remade whenever the files that it reads have changed and can be used."""
+    """The result of `make`, recreated whenever the files that it reads have changed and can be used."""
 
     def __init__(self, files: Sequence[str], make: Callable[[], T]) -> None:
         """Raises UserError if the files cannot be used."""

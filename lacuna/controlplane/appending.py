@@ -29,7 +29,7 @@ _SLOW_APPEND_SECONDS: Final = 0.008
 
 
 class Appender:
-    """Makes the appends of one runtime. Use it only in the runtime's event loop.
+    """Performs the appends of one runtime. Use it only in the runtime's event loop.
 
     `confirm` is `SharedJournal.confirm` if the journal is shared, and otherwise None. `appended` receives the number of
     records in an append and their size in bytes, or zeros after a confirmation. `failed` receives the error of either,
@@ -52,7 +52,7 @@ class Appender:
         self._on_failed = failed
         self._fencing_token = 0
         self._records: list[bytes] = []
-        #: The bytes of the records whose append has not begun.
+        #: The size in bytes of the records whose append has not begun.
         self.pending_bytes = 0
         #: The position of the last durable record.
         self.durable = 0

@@ -138,7 +138,8 @@ class GrpcServer:
     async def stop(self, grace: float) -> None:
         """Accept no more calls, let current ones continue for `grace` seconds, and close the connections.
 
-        If a client reads nothing, its connection stays until the process ends, since gRPC waits until TCP gives up.
+        If a client reads nothing, its connection stays open until the process ends, since gRPC waits until TCP gives
+        up.
         """
         if self._trim is not None:
             self._trim.cancel()

@@ -1,6 +1,6 @@
 """A Session stream to a control plane in the same event loop, without gRPC.
 
-The control plane is one of several. It may stop leading and resume. This looks the same as it does to a remote client.
+The control plane is one of several. It may stop leading and resume, which a client sees in the same way as over gRPC.
 """
 
 import asyncio

@@ -123,7 +123,7 @@ def handle(state: State, command: Command, context: Context) -> Decision:
 def needs_proof(command: Command, decision: Decision) -> bool:
     """Return whether a reply must wait until the journal has shown that this control plane was still leading.
 
-    A reply with records waits for the journal anyway, and a command that only reads may return state as old as a lease.
+    A reply with records waits for the journal anyway, and a command that only reads may return state up to a lease old.
     Other replies need a proof: an earlier leader, which knows only the previous transaction, could otherwise confirm a
     commit as a retry.
     """

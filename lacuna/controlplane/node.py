@@ -99,7 +99,7 @@ class Node:
         make_journal: Callable[[str], SharedJournal],
         on_change: Callable[[], Awaitable[None]],
     ) -> None:
-        """Provide what is known only once the process listens.
+        """Provide values that are known only once the process listens.
 
         Clients reach this control plane at `address`. `make_journal` returns the unopened journal for a control plane
         at an address. `on_change` is called whenever this control plane starts or stops leading.

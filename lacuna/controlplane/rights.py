@@ -1,7 +1,7 @@
 """The rights of jobs, whose sessions belong to neither an agent nor a control plane.
 
 Jobs are compaction, exports, Spark's source and sink, verify, explain and the console. A job may use a verb whose row
-declares the necessary rights. It can obtain nothing with which it could act as an agent or a user: neither the agents'
+declares the necessary rights. It can obtain nothing that would let it act as an agent or a user: neither the agents'
 secret, nor credentials or delegation tokens, nor verbs that administer the cluster or serve clients. If the control
 plane has an authorizer, ACLs control access to topics, and replies omit what a job may not describe. Otherwise, a job
 may change any record.

@@ -197,7 +197,7 @@ class Runtime:
         self._timer: asyncio.Task[None] | None = None
 
     async def start(self, cluster_id: str | None = None) -> None:
-        """Open and replay the journal, and begin serving. `cluster_id` is the expected id; None accepts any. Raises
+        """Open and replay the journal, and begin serving. `cluster_id` is the expected id, or None for any. Raises
         JournalError.
         """
         opened = await self._journal.open(cluster_id)
@@ -659,7 +659,7 @@ class Runtime:
             self._hold(held.values())
 
     def _add_hot(self, commit: CommitSegment) -> None:
-        """Have the journal keep the bytes of a hot segment, unless its commit was rejected or left no extent."""
+        """Have the journal keep the bytes of a hot segment, unless its commit was rejected or created no extent."""
         segments, key = self._state.segments, (commit.segment.lease_id, commit.segment.sequence)
         if key in segments and key not in segments.replaced:
             self._hot.add(commit)

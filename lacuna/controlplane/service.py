@@ -284,8 +284,8 @@ async def serve(
 ) -> RunningControlPlane:
     """Run a control plane that listens on `address`, with an SQLite journal at `journal_path`.
 
-    `cluster_id` is the expected id; None accepts any, and a new journal then receives a new one. `pace` applies to the
-    journal. `prepare` is called with the state before the first decision. `on_demand` has the same meaning as in
+    `cluster_id` is the expected id, or None for any, in which case a new journal receives a new one. `pace` applies to
+    the journal. `prepare` is called with the state before the first decision. `on_demand` has the same meaning as in
     `Server.start`. Raises JournalError and OSError.
     """
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -178,7 +178,7 @@ class _Outbox:
         self._max_items = max_items
         self._items = 0
         self._responses = deque((SessionResponse(contract=own_contract(), epoch=epoch),))
-        self._told = 0  # items of the last message
+        self._told = 0  # the number of items in the last message
         self._wake = asyncio.Event()
         self._lost: ControlPlaneUnavailable | None = None
 

@@ -55,7 +55,7 @@ async def prolong(call: Call, hmac: bytes, period_ms: int) -> tuple[int, int]:
     if str(call.peer.session.principal) not in (token.owner, *token.renewers):
         return ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, NO_TIME
     expiry = min(token.max_ms, now_ms + period_ms)
-    # Removing and adding it in one command means that a token removed in the meantime stays removed.
+    # Removing and adding it in one command ensures that a token removed in the meantime is not restored.
     changes = SecurityChanges(removed_token_ids=[token.token_id])
     if expiry > now_ms:
         changed = changes.tokens.add()

@@ -95,14 +95,14 @@ APIS = (
         request=wire.SASL_HANDSHAKE_REQUEST,
         response=wire.SASL_HANDSHAKE_RESPONSE,
         handle=handshake,
-        guard=None,  # clients begin with it
+        guard=None,  # needed to authenticate
         notes="returns ILLEGAL_SASL_STATE on listeners without SASL",
     ),
     Api(
         request=wire.SASL_AUTHENTICATE_REQUEST,
         response=wire.SASL_AUTHENTICATE_RESPONSE,
         handle=authenticate,
-        guard=None,  # clients begin with it
+        guard=None,  # needed to authenticate
         notes="returns ILLEGAL_SASL_STATE on listeners without SASL",
     ),
 )

@@ -113,7 +113,7 @@ API = AnyVersion(
     response=wire.API_VERSIONS_RESPONSE,
     handle=handle,
     refusal=refuse,
-    guard=None,  # clients begin with it
+    guard=None,  # clients send this first
     notes=(
         "answers unknown versions in the form of v0 with UNSUPPORTED_VERSION (KIP-511). "
         "`transaction.version` 2 is finalized at epoch 1. Versions below v4 omit its supported range, 0-2, "

@@ -1,6 +1,6 @@
-"""ReadChunk v0: returns a range of a segment that this agent reads for all agents of its zone (adr/0039).
+"""ReadChunk v0: returns a range of a segment that this agent reads for all agents in its zone (adr/0039).
 
-This is not a Kafka API. Only agents call it, and it is not advertised to clients. The agents of the zone must share
+This is not a Kafka API. Only agents call it, and it is not advertised to clients. The agents in the zone must share
 their reads, and the caller must be an agent: on a listener with SASL, it authenticates as one; on other listeners, it
 sends the secret that the control plane gives to agents. A request may ask only for segments of this cluster, and for no
 more than about one chunk.

@@ -191,7 +191,7 @@ APIS = (
         advertised=(1, 2),
         handle=renew,
         refusal=lambda _call, _request, code: wire.RenewDelegationTokenResponse(code, NO_TIME),
-        guard=None,  # the token's owner and renewers may, and the handler knows them
+        guard=None,  # the handler accepts only the token's owner and renewers
         notes=NOTES,
     ),
     Api(
@@ -200,7 +200,7 @@ APIS = (
         advertised=(1, 2),
         handle=expire,
         refusal=lambda _call, _request, code: wire.ExpireDelegationTokenResponse(code, NO_TIME),
-        guard=None,  # the token's owner and renewers may, and the handler knows them
+        guard=None,  # the handler accepts only the token's owner and renewers
         notes=NOTES,
     ),
     Api(

@@ -350,7 +350,7 @@ async def _share(
     releases: bool = False,
     acquires: bool = False,
 ) -> _Shared:
-    """Send one command for all partitions, and a second one for new partitions that start at a point in time."""
+    """Send one command for all partitions, and a second one for new partitions whose start is given as a time."""
     if not keys:
         return _Shared({})
     starts: dict[PartitionKey, int] = {}

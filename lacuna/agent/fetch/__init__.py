@@ -6,7 +6,7 @@ the store), `stretch` (batches in memory), `stretches` (the place of each piece 
 batches into large ones; pure), `synthesize` (buffers; pure) and `answers`. `service` calls them, and
 docs/architecture.md walks through them.
 
-The other modules are `shared` (reads shared by the agents of a zone), `chunks` (reads for the zone), `fresh` (batches
+The other modules are `shared` (reads shared by the agents in a zone), `chunks` (reads for the zone), `fresh` (batches
 that a flush has just written), `tails` (consumers that wait for such batches), `buffers` (memory in use),
 `message_sets` (answers for old clients), `lookup` (offsets by time) and `explain` (fates of offsets as readable rows).
 """

@@ -77,10 +77,10 @@ class ExtentCache:
 
     Most records are read once. A load that has been used completely is called finished if reading it again would cost
     little. Finished loads may take up only a share of the cache, so that the next reads reuse their memory and other
-    loads stay. A load that several consumers use is never finished.
+    loads are kept. A load that several consumers use is never finished.
 
     `max_bytes` bounds the size of the cache, `max_read_bytes` the size of one read from the store, and `max_reads` the
-    number of concurrent loads. `shared` performs the reads that the agents of the zone share, if they share any.
+    number of concurrent loads. `shared` performs the reads that the agents in the zone share, if they share any.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Chunks of objects as stored in the bucket, read once for all agents of the zone (adr/0039). Their total size is
+"""Chunks of objects as stored in the bucket, read once for all agents in the zone (adr/0039). Their total size is
 bounded.
 
 The first request for a small range of a chunk reads only that range. A second request, or one for a long range, reads
@@ -130,7 +130,7 @@ class ChunkCache:
         self.reads = 0
 
     def takes(self, position: int, size: int) -> bool:
-        """Whether the chunk in which a range of an object begins can provide that range."""
+        """Whether a range of an object can be read from the chunk in which it begins."""
         begin = position // self.chunk_bytes * self.chunk_bytes
         return position >= 0 and size > 0 and position + size <= begin + self._longest
 

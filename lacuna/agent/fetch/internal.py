@@ -67,7 +67,7 @@ _MEMBER_STATES: Final = {"Stable": 0, "UnrevokedPartitions": 1, "UnreleasedParti
 async def read_all(
     control: ControlClient, plans: Mapping[Interest, FetchPlan], max_bytes: int
 ) -> dict[Interest, PartitionData]:
-    """Return the records for each interest, without setting bounds. `max_bytes` applies to all interests together."""
+    """Return the records for each interest, with bounds not yet set. `max_bytes` applies to all interests together."""
     positions = [
         position_of(
             plan.partition, plan.asked_offset, min(max(interest.partition_max_bytes, 0), MAX_BYTES)

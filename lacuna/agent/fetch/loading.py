@@ -68,7 +68,7 @@ class LoadPlan:
     """The plan of one load.
 
     pieces[i] is at starts[i]:starts[i + 1] of the load's buffer, so `starts` ends with the buffer's size. Stretch i is
-    pieces[bounds[i]:bounds[i + 1]], of partitions[i]. Part i of the reads is pieces[order[i]].
+    pieces[bounds[i]:bounds[i + 1]], of partitions[i]. The i-th part of the reads is pieces[order[i]].
     """
 
     pieces: Pieces
@@ -178,9 +178,9 @@ def load(
 ) -> Loaded:
     """Read the plan's pieces into `buffer`, check them and write their true offsets. Blocks, so it runs in a thread.
 
-    `buffer` is as long as the plan says. `brought` holds the outcomes of reads already done, by their index in the
-    plan: an error, or None if the pieces are in the buffer. If those pieces prove to be damaged, the read is repeated
-    from the store.
+    `buffer` has the plan's size. `brought` holds the outcomes of reads already done, by their index in the plan: an
+    error, or None if the pieces are in the buffer. If those pieces prove to be damaged, the read is repeated from the
+    store.
     """
     pieces = plan.pieces
     outcomes = [brought.get(at) for at in range(len(plan.reads))]

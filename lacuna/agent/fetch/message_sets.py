@@ -133,7 +133,7 @@ class _Reading:
         return answer
 
     async def _fetch_alone(self, key: tuple[str, int]) -> PartitionData:
-        """Fetch one partition from its offset onward, without waiting. Returns at least one batch, if there is any."""
+        """Fetch one partition from its offset onward, without waiting. Returns at least one batch, if there are any."""
         topics = [FetchTopic(key[0], partitions=[self._wanted[key]])]
         request = self._request._replace(max_wait_ms=0, topics=topics)
         response = await self._service.fetch(request, self._version, self._permission)

@@ -240,7 +240,7 @@ class Planner:
     async def _find_views(self, watch: Watch) -> tuple[list[Interest], list[PartitionView]]:
         """Look up and return the dirty interests and their views, since topics may have been created or deleted.
 
-        The watch starts listening to each view immediately, so that no view is dropped while others of a large fetch
+        The watch starts listening to each view immediately, so that no view is dropped while others in a large fetch
         are still missing.
         """
         cluster = self._control.cluster

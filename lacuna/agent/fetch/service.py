@@ -67,7 +67,7 @@ class FetchService:
         self._control = control
         self._trust = trust
         self._executor = Threads(reads, "fetch")
-        #: The reads that the agents of the zone share, or None if they share nothing.
+        #: The reads that the agents in the zone share, or None if they share nothing.
         self.shared = None
         if zone is not None and _may_share(self.settings, store, zone):
             self.shared = self._share(zone, store, cluster_id, reads, holding)
@@ -242,8 +242,8 @@ class FetchService:
         left: int,
         made: dict[Interest, PartitionData],
     ) -> dict[Interest, PartitionData]:
-        """Return the records or the error for each interest with a plan, up to a total of `left` bytes, without setting
-        bounds.
+        """Return the records or the error for each interest with a plan, up to a total of `left` bytes, with bounds not
+        yet set.
 
         `made` holds the existing answers for internal topics.
         """
@@ -314,7 +314,7 @@ class FetchService:
 
 
 def _may_share(settings: FetchSettings, store: ObjectStore, zone: Zone) -> bool:
-    """Whether agents of a zone share reads. By default, they do if a request to the store costs more than a network
+    """Whether agents in a zone share reads. By default, they do if a request to the store costs more than a network
     hop.
 
     Traffic between agents that name no zone may cross zone boundaries, which costs far more than requests.

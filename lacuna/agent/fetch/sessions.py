@@ -93,7 +93,7 @@ class Interest:
 class Watch:
     """The interests of one fetch or session, in the order of the answer. The `dirty` ones may have changes to report.
 
-    A session may end while a fetch waits, so a watch listens to views until it has ended and no fetch uses it any more.
+    A session may end while a fetch waits, so a watch listens to views until its session has ended and no fetch uses it.
     """
 
     def __init__(self) -> None:
@@ -130,8 +130,8 @@ class Watch:
         """Decide which interests the client may read. Only dirty interests are checked, unless the client or its rights
         have changed.
 
-        Topics are checked in steps, but the results are applied to all partitions at once, since a concurrent fetch in
-        the same session must not find some of them undecided.
+        Topics are checked in steps, but the results are applied to all partitions in one step, since a concurrent fetch
+        in the same session must not find some of them undecided.
         """
         whose, refusal = permission
         asked = self.dirty if whose == self._permitted_to else self.interests.values()
@@ -210,7 +210,7 @@ class Watch:
         return bool(self._futures)
 
     def wake(self) -> None:
-        """Wake all waiting fetches, so that they check again."""
+        """Wake all waiting fetches, so that they check their interests again."""
         for future in self._futures:
             _end(future)
 

@@ -66,9 +66,9 @@ class FetchSettings:
     max_read_bytes: int = 8 * MEBIBYTE
     """The maximum number of bytes in one read from the store, unless a single piece is larger."""
     chunk_bytes: int = 8 * MEBIBYTE
-    """The agents of a zone divide an object among themselves in chunks of this size."""
+    """The agents in a zone divide an object among themselves in chunks of this size."""
     zone_patience_ms: int = 1_000
-    """How long a read waits for another agent of its zone, before it reads the bucket itself."""
+    """How long a read waits for another agent in its zone before it reads the bucket itself."""
     max_session_partitions: int = 500_000
     """The maximum number of partitions in all sessions together. Beyond this bound, consumers fetch without a
     session."""

@@ -1,4 +1,4 @@
-"""Reads that the agents of a zone share: an agent gets ranges that another one has read (adr/0039).
+"""Reads that the agents in a zone share: an agent gets ranges that another one has read (adr/0039).
 
 An agent that lacks a range requests it from the owner of its chunk, which reads the bucket for all agents. An owner
 never forwards a request. An agent that gets no timely answer reads the bucket itself.
@@ -40,7 +40,7 @@ class SharedMetrics:
 
 @dataclass(slots=True)
 class Brought:
-    """The outcome of each of a load's reads, by its index: an error, or None if the range is in the buffer.
+    """The outcome of each read in a load, by index: an error, or None if the range is in the buffer.
 
     `givers` holds the other agents that sent ranges, by the same index.
     """
@@ -91,7 +91,7 @@ class SharedReads:
         return self._promised + self._answers.total
 
     async def bring(self, plan: LoadPlan, buffer: WritableBuffer) -> Brought:
-        """Do as many of the plan's reads as possible through the zone, into a `buffer` as long as the plan says."""
+        """Do as many of the plan's reads as possible through the zone, into a `buffer` of the plan's size."""
         deadline = asyncio.get_running_loop().time() + self._zone.patience
         brought = Brought()
         await asyncio.gather(
@@ -118,7 +118,7 @@ class SharedReads:
         except ObjectStoreError:
             return ReadChunkResponse(
                 ErrorCode.KAFKA_STORAGE_ERROR
-            )  # the agent finds the reason by itself
+            )  # the agent finds out the reason itself
         finally:
             self._promised -= request.size
         self._answers.watch(answer, len(answer))

@@ -193,6 +193,6 @@ class Span:
 
     @property
     def is_small(self) -> bool:
-        """Whether the batches are small enough for coalescing to pay off, which coalesced batches never are."""
+        """Whether the batches are small enough to be worth coalescing. False for coalesced batches."""
         count = self.end - self.first
         return self.stretch.firsts is not None and self.size < SMALL_BATCH_BYTES * count

@@ -1,6 +1,6 @@
-"""The agents of this agent's zone. For each chunk, one of them reads the bucket for all (adr/0039).
+"""The agents in this agent's zone. For each chunk, one of them reads the bucket for all (adr/0039).
 
-The owner of a chunk is chosen by rendezvous hashing among the live agents of the zone. If two agents temporarily see
+The owner of a chunk is chosen by rendezvous hashing among the live agents in the zone. If two agents temporarily see
 different live agents, they choose different owners and the chunk is read twice, which does no harm.
 """
 
@@ -24,7 +24,7 @@ _DOUBT_SECONDS: Final = 3.0
 
 
 class Zone:
-    """Tracks the available agents of the zone `name`, and sends them requests."""
+    """Tracks the available agents in the zone `name`, and sends them requests."""
 
     def __init__(
         self,

@@ -295,7 +295,7 @@ class _Pass:
 
 
 class Cleaner:
-    """Makes passes over the partitions that the control plane chooses.
+    """Runs passes over the partitions that the control plane chooses.
 
     `executor` runs the reads, the rewrites and the writes. `new_table` returns an empty table for the keys of a pass.
     """
@@ -324,7 +324,7 @@ class Cleaner:
         self.set_aside: SetAside[PartitionKey] = SetAside("cleaning")
 
     async def run_once(self) -> CleanReport | None:
-        """Make one pass over the dirtiest partition. Return None if no partition is worth a pass.
+        """Run one pass over the dirtiest partition. Return None if no partition is worth a pass.
 
         Raises ControlPlaneUnavailable, NoLeaseError, or ObjectStoreError if the store as a whole failed. Ranges that
         the pass has already swapped stay swapped.

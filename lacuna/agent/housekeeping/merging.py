@@ -207,7 +207,7 @@ class Merger:
         )
 
     def _note(self, merged: Sequence[_Merged], reasons: Mapping[SegmentKey, Exception]) -> None:
-        """Set aside the segments that failed, and take back those that were merged."""
+        """Set aside the segments that failed, and release those that were merged."""
         now = asyncio.get_running_loop().time()
         if len(self.set_aside):
             for each in merged:
@@ -223,7 +223,7 @@ class Merger:
     ) -> tuple[list[_Merged], int, dict[SegmentKey, Exception]]:
         """Merge each partition independently. Return the merged partitions, the bytes read, and the segments' errors.
 
-        All partitions of a plan are read together, since they lie side by side in most objects.
+        All partitions in a plan are read together, since they lie side by side in most objects.
         """
         merged = []
         reasons: dict[SegmentKey, Exception] = {}

@@ -1,4 +1,4 @@
-"""Reads the extents of a plan and writes their replacements, for both merging and cleaning by key."""
+"""Reads the extents in a plan and writes their replacements, for both merging and cleaning by key."""
 
 import asyncio
 from array import array

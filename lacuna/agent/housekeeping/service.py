@@ -132,7 +132,7 @@ class Housekeeping:
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     async def merge(self) -> None:
-        """Merge until nothing is worth merging, or until no partition of a plan could be merged."""
+        """Merge until nothing is worth merging, or until no partition in a plan could be merged."""
         metrics = self.metrics
         while report := await self.merger.run_once():
             if report.partitions:

@@ -54,8 +54,8 @@ class Tokens:
 class RequestBudget:
     """One process's share of the cluster's budget. `on_change` is called when the share changes.
 
-    The share follows the number of processes in `cluster` until `close` is called. `waits` and `waited_seconds` count
-    the flushes that have waited and the time of their waits.
+    The share follows the number of processes in `cluster` until `close` is called. `waits` counts the flushes that have
+    waited, and `waited_seconds` is their total waiting time.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class RequestBudget:
 
     @property
     def share(self) -> float:
-        """What flushes at the current interval cost, in dollars a month."""
+        """The cost of flushes at the current interval, in dollars a month."""
         return self._put_dollars * MONTH_SECONDS / self.interval
 
     def level(self) -> float:

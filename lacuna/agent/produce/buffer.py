@@ -17,7 +17,7 @@ from lacuna.logstore.records.errors import RecordsError
 
 NO_PRODUCER_ID: Final = -1
 #: The maximum number of batches in a flush. One step of the event loop lays them out, and the control plane decides
-#: about their commit in one step.
+#: their commit in one step.
 MOST_OF_FLUSH: Final = 2000
 
 #: Producer id, producer epoch and partition. Batches with the same key must keep their order; a producer's sequences

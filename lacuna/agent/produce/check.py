@@ -44,7 +44,7 @@ _FEW_RECORDS: Final = 50_000
 FEW_BYTES: Final = 4 << 20
 # The maximum number of faulty records that an answer lists (KIP-467), which take about 10 MB.
 MAX_NAMED_RECORDS: Final = 100_000
-# An answer lists one faulty record for every this many bytes of a batch, but at least _FEW_NAMED, so that it is not
+# An answer lists one faulty record per this many bytes of a batch, but at least _FEW_NAMED, so that it is not
 # much larger than its request. Even a small batch may hold millions of records.
 _BYTES_PER_NAME: Final = 64
 _FEW_NAMED: Final = 50
@@ -111,8 +111,8 @@ class RulesByTopic:
 
 
 def is_quick(records: memoryview) -> bool:
-    """Whether a batch can be checked quickly, unless it decompresses to many bytes: it declares few records, or is
-    rejected immediately.
+    """Whether a batch declares few records or is rejected immediately, so that its check is quick unless it
+    decompresses to many bytes.
     """
     if len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
         return True  # the check rejects it

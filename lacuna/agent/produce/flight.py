@@ -25,8 +25,8 @@ from lacuna.logstore.segments.writer import SliceInput, WrittenSegment
 class Flight:
     """One flush and its batches.
 
-    The next flush waits for `sent`, and for `ended` if the control plane has not decided about this flush. If the
-    commit must be sent again in its turn, `sent` is replaced with a new future.
+    The next flush waits for `sent`, and for `ended` if the control plane has not decided its commit. If the commit must
+    be sent again in its turn, `sent` is replaced with a new future.
     """
 
     batches: list[PendingBatch]
@@ -47,7 +47,7 @@ class Flight:
 
     @property
     def is_small(self) -> bool:
-        """Whether the flush is so small that its PUT takes little longer than a sync."""
+        """Whether the flush is so small that its PUT is hardly slower than a sync."""
         return sum(len(batch.part) for batch in self.batches) <= SMALL_BYTES
 
     async def turn(self) -> None:
@@ -81,7 +81,7 @@ class Flight:
         return 0 if before is None else before.sequence
 
     def has_lease_of_previous(self) -> bool:
-        """Whether the previous flush was written under the same lease. Also true if it has ended."""
+        """Whether the previous flush was written under the same lease. Also true if that flush has ended."""
         before, own = self._before, self.segment_id
         return not before or not own or lease_of(before.lease_id) == lease_of(own.lease_id)
 

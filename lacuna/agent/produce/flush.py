@@ -495,7 +495,7 @@ class Flusher:
     async def _commit_again(
         self, flight: Flight, written: WrittenSegment, error_code: int
     ) -> Verdict | None:
-        """Repeat the commit of a segment that the control plane refused without deciding about its batches."""
+        """Repeat the commit of a segment that the control plane refused without deciding its batches."""
         flight.hold_next()
         if error_code == ErrorCode.HOT_REFUSED:
             self.metrics.hot_refused += 1

@@ -2,10 +2,10 @@
 (S12).
 
 Clients change agents when agents join and leave, and not all clients wait for batches that are in flight through the
-old agent. The control plane may then decide about a batch sent through this agent first. It rejects the batch as out of
-order or, if it does not know the producer in that partition, accepts it as the producer's first batch. Either result is
-fatal to the producer. By the time its client learns of the gap, the missing batch may have been acknowledged, so the
-client appears to be at fault.
+old agent. The control plane may then decide a batch sent through this agent first. It rejects the batch as out of order
+or, if it does not know the producer in that partition, accepts it as the producer's first batch. Either result is fatal
+to the producer. By the time its client learns of the gap, the missing batch may have been acknowledged, so the client
+appears to be at fault.
 
 Therefore, for some time after agents have joined or left, or after this agent was without a session, the first batch
 from a producer in a partition must follow the last batch that the control plane knows. If it does not, the client is

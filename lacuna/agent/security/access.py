@@ -1,4 +1,4 @@
-"""Decides whether a client is admitted, with TLS on the agent's listeners and with the agent's SASL mechanisms."""
+"""Decides whether a client is admitted, based on TLS on the agent's listeners and the agent's SASL mechanisms."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence

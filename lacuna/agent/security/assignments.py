@@ -1,9 +1,9 @@
 """Assignments that members of consumer groups (KIP-848) see only in part, since they may not describe all topics.
 
 The control plane sends a member its assignment when the assignment changes, but not when an ACL changes. The agent
-therefore remembers the complete assignment, and sends it again once ACLs let the member see a different part. What it
-remembers is up to date, since each change passes through this agent, and changes made through other agents are sent
-again when the member comes back (adr/0016).
+therefore remembers the complete assignment, and sends it again once ACLs let the member see a different part. This
+memory is up to date, since each change passes through this agent, and changes made through other agents are sent again
+when the member comes back (adr/0016).
 """
 
 from collections import OrderedDict

@@ -169,7 +169,7 @@ def _load_keystore(context: ssl.SSLContext, settings: SecuritySettings) -> str:
         raise UserError(f"the keystore {settings.keystore} has no key with a certificate")
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     pem += b"".join(each.public_bytes(Encoding.PEM) for each in (certificate, *chain))
-    # The ssl module reads only files. This one is readable only by the owner, and is deleted at once.
+    # The ssl module reads only files. This one is readable only by the owner, and is deleted immediately.
     with tempfile.NamedTemporaryFile() as file:
         file.write(pem)
         file.flush()

@@ -14,8 +14,7 @@ class ControlPlaneUnavailable(Exception):
 class CommandRefused(Exception):
     """The control plane has rejected the command and changed nothing. `code` is the number of an ErrorCode.
 
-    The exception is UNKNOWN_SERVER_ERROR: the leader fell silent while deciding the command, which may have had an
-    effect.
+    UNKNOWN_SERVER_ERROR is different: the leader fell silent while deciding the command, which may have had an effect.
     """
 
     def __init__(self, code: int, message: str) -> None:

@@ -21,7 +21,7 @@ _LOOK_UP_SECONDS: Final = (1.0, 10.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchLimits:
-    """Limits of a search for the leader. Times are in seconds."""
+    """Limits on a search for the leader. Times are in seconds."""
 
     first_pause: float = 0.02
     longest_pause: float = 0.5

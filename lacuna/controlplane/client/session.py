@@ -227,7 +227,7 @@ class SessionClient:
                 self._failure = ControlPlaneUnavailable(reason)
 
     def _is_older(self, response: SessionResponse) -> bool:
-        """Whether the journal is shorter than in earlier replies: a loss, which continuing would hide."""
+        """Whether the journal is shorter than in earlier replies, a loss that must not go unnoticed."""
         return 0 < response.journal_position < self.journal_position
 
     def _why_older(self, address: str, response: SessionResponse) -> str:

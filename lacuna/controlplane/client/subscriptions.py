@@ -29,7 +29,7 @@ class Subscriptions:
         self._subscribed: dict[PartitionKey, PartitionView] = {}
         #: The subscribed views that are not in use, least recently used first.
         self._idle: OrderedDict[PartitionKey, None] = OrderedDict()
-        #: The views of deleted topics. They are dropped at the next delta or call after they cease to be in use.
+        #: The views of deleted topics. They are dropped on the next delta or call once they are no longer in use.
         self._deleted: dict[PartitionKey, None] = {}
         #: Includes unsubscribed views that a caller still holds, so that a partition never has two view objects.
         self._known: WeakValueDictionary[PartitionKey, PartitionView] = WeakValueDictionary()

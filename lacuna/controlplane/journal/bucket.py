@@ -197,7 +197,7 @@ class BucketJournal:
                 continue
             manifest = self._decode(found.data, cluster_id)
             if manifest.writer == writer:
-                # An earlier attempt of this writer, unanswered: no other writer uses this id.
+                # An earlier, unanswered attempt by this writer: no other writer uses this id.
                 return HeldManifest(self._bucket, manifest, found.etag)
             if not await self._may_be_taken(manifest, found.etag):
                 continue
@@ -395,7 +395,7 @@ class BucketJournal:
     async def drop_hot(self, keys: Collection[HotKey]) -> None:
         """Forget hot segments, and delete the appends that were kept only for their sake.
 
-        Segments forgotten in the last seconds before a crash come back. An append that no snapshot covers yet is left
+        Segments forgotten in the last seconds before a crash reappear. An append that no snapshot covers yet is left
         for a later `trim` to delete.
         """
         self._opened()
@@ -491,7 +491,7 @@ class BucketJournal:
     async def _delete(self, trimmed: Mark) -> None:
         """Delete the trimmed appends, including any that an earlier call has left behind.
 
-        Openings and appends with live hot segments stay. So does the last trimmed append, since the snapshot that
+        Openings and appends with live hot segments are kept. So is the last trimmed append, since the snapshot that
         replaces the trimmed ones is checked against it.
         """
         last: list[int] = []

@@ -295,7 +295,7 @@ class Appends:
         return Fit.SPENT if is_spent else Fit.AHEAD
 
     async def _before(self, position: int, manifest: Manifest) -> Mark:
-        """Return a mark from which reading the records after `position` involves few other records."""
+        """Return a mark shortly before `position`, from which to read the records after it."""
         if position < manifest.trimmed.position:
             raise self._trimmed(position + 1)
         if position < manifest.last.position:

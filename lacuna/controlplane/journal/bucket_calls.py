@@ -36,7 +36,7 @@ T = TypeVar("T")
 #: snapshot.
 _WRITE_THREADS: Final = 4
 READ_THREADS: Final = 16
-#: A page of S3's listing.
+#: The size of a page in S3's listings.
 LISTED_AT_ONCE: Final = 1000
 
 _FIRST_PAUSE_SECONDS: Final = 0.02
@@ -95,7 +95,7 @@ class Bucket:
         """Replace the object with this ETag, and return its new ETag, or None if the object is missing or has a
         different one.
 
-        Also returns None if an earlier attempt of this call succeeded but its answer was lost. To find out, load the
+        Also returns None if an earlier attempt at this call succeeded but its answer was lost. To find out, load the
         object.
         """
         try:

@@ -186,7 +186,7 @@ class HeldManifest:
 
 
 class ManifestRenewer:
-    """Renews a lease by replacing the manifest with the result of `change`, and a higher count of changes."""
+    """Renews a lease by replacing the manifest with the result of `change` and a higher count of changes."""
 
     def __init__(self, held: HeldManifest, change: Callable[[Manifest], Manifest]) -> None:
         self._held = held

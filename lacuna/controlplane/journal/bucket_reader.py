@@ -50,7 +50,7 @@ class ManifestWatch:
 
 
 class BucketReader:
-    """A JournalReader of a journal in the bucket."""
+    """A JournalReader for a journal in the bucket."""
 
     def __init__(self, appends: Appends, watch: ManifestWatch, snapshots: SnapshotStore) -> None:
         self._appends = appends

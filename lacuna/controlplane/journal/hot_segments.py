@@ -1,4 +1,4 @@
-"""What all kinds of journals keep in memory about hot segments: their keys and sizes, never their bytes."""
+"""The data about hot segments that every kind of journal keeps in memory: keys and sizes, never bytes."""
 
 import struct
 from collections.abc import Collection, Iterator, Mapping

@@ -190,7 +190,7 @@ class Journal(Protocol):
     def hot(self) -> Mapping[HotKey, int]:
         """The sizes in bytes of the hot segments in the journal, by key, available once it is open.
 
-        It includes the segments of all durable appends, except those that have been dropped.
+        Includes the segments of all durable appends, except those that have been dropped.
         """
         ...
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Final, Self
 
-#: What a snapshot in a bucket records about its journal: that it is in the bucket as well, or in a database.
+#: What a snapshot in a bucket records about its journal: whether the journal is in the bucket too, or in a database.
 BUCKET: Final = "bucket"
 POSTGRESQL: Final = "postgresql"
 

@@ -92,7 +92,7 @@ _APPEND: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE)
     INSERT INTO lacuna.appends (first, last, crc, records) SELECT $2, $3, $4, $5 FROM fence"""
 # Fenced as well, since a new leader may be about to read rows that the old one would delete. The append that ends at
-# the trim position stays, because the snapshot there is checked against it.
+# the trim position is kept, because the snapshot there is checked against it.
 _TRIM: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE),
     gone AS (DELETE FROM lacuna.appends USING fence WHERE last < $2)
@@ -298,7 +298,7 @@ class PostgresqlJournal:
     async def drop_hot(self, keys: Collection[HotKey]) -> None:
         """Forget hot segments, and drop each table that then contains no live ones. Raises JournalFenced.
 
-        Segments in a table that remains come back when the journal is opened again.
+        Segments in a remaining table reappear when the journal is opened again.
         """
         self._opened()
         await self._hot.drop(keys)
@@ -385,8 +385,8 @@ class PostgresqlJournal:
         await self.trim()
 
     async def trim(self) -> None:
-        """Delete the records that are no longer needed for a restart, in statements of a few ms. Raises JournalFenced
-        if another writer has taken over.
+        """Delete the records that are no longer needed for a restart, in statements that take a few ms each. Raises
+        JournalFenced if another writer has taken over.
         """
         async with connected(self._url) as connection:
             end = await self._snapshots.trimmable(self._cluster_id, partial(fit, connection))

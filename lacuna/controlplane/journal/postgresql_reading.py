@@ -117,7 +117,7 @@ def _batch(row: asyncpg.Record) -> JournalBatch:
 
 
 class PostgresqlReader:
-    """A JournalReader of the database at `url`, whose snapshots are in `snapshots`. It connects on first use."""
+    """A JournalReader for the database at `url`, whose snapshots are in `snapshots`. It connects on first use."""
 
     def __init__(self, url: str, snapshots: SnapshotStore, watch: LeaderWatch) -> None:
         self._url = url

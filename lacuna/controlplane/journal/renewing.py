@@ -63,7 +63,7 @@ class LoopWatch:
 
 
 Check: TypeAlias = Callable[[], None]
-"""Raises JournalError if the leading loop should be given up."""
+"""Raises JournalError if the leading loop must be abandoned."""
 
 
 Work: TypeAlias = Callable[[Check], Coroutine[Any, Any, None]]
@@ -117,7 +117,7 @@ async def renew_forever(
             await renewer.renew()
             tenure.renewed(asked_ms)
     except Exception:
-        # At once, since the leading loop could otherwise decide something before it learns of this.
+        # Immediately, since the leading loop could otherwise decide something before it learns of this.
         tenure.end()
         raise
     finally:

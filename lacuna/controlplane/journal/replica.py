@@ -86,7 +86,7 @@ class Replica:
 
 
 def restored(snapshot: Snapshot) -> State:
-    """Return the state in a snapshot. Raises JournalOfAnotherVersion if a later version made it."""
+    """Return the state in a snapshot. Raises JournalOfAnotherVersion if a later version took it."""
     with _formats_of(snapshot):
         return machine.restore(snapshot.parts)
 

@@ -50,7 +50,7 @@ def add_checksum(crc: int, more: bytes) -> int:
 
 def numbered(parts: Iterable[bytes]) -> Iterator[tuple[int, int, bytes]]:
     """Yield each part with its number, and with the number of parts if it is the last one, otherwise 0. Parts may be
-    made as they are stored, so their number is known only at the end.
+    serialized while they are being stored, so their number is known only at the end.
     """
     number, last = 0, b""
     for number, part in enumerate(parts):

@@ -5,7 +5,7 @@ second sync per append, and a power cut could tear the transaction: with write-a
 each file but not across files.
 
 SQLite's default limit for checkpoints (1000 pages) is kept. A longer log would not reduce the median delay of appends,
-and the whole log is read at the start (`evidence`).
+and the whole log is read at startup (`evidence`).
 """
 
 from collections.abc import Iterator, Sequence

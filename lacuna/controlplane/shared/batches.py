@@ -1,6 +1,6 @@
 """Rows of bytes that describe the slices and batches of a commit, the verdicts on them, and the journal record.
 
-Packing and reading a row takes a tenth of the time of a message with as many fields. Rows are little-endian.
+Packing and reading a row takes a tenth as long as for a message with as many fields. Rows are little-endian.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -82,7 +82,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """One config. `default` is in the form in which values are stored."""
+    """One config. `default` is in the form used for stored values."""
 
     name: str
     default: str

@@ -1,11 +1,11 @@
 """A partition's history: its last stable offset at past times.
 
-Everything below the last stable offset is decided and never changes (S3). What a read_committed consumer could see at a
-given time is therefore the partition up to the last stable offset of that time. The history contains this offset for
-each whole second in which it moved; for older times, only for every fifth second, then for every fifteenth, and so on.
-These intervals are the same for all partitions, so their answers share common times, at which each transaction was
-either open or ended in all of them. A transaction that had ended need not have been visible in all of them, because a
-last stable offset stays behind it while an earlier transaction is open in that partition.
+Everything below the last stable offset is decided and never changes (S3). At any given time, a read_committed consumer
+could therefore see the partition up to the last stable offset of that time. The history contains this offset for each
+whole second in which it moved; for older times, only for every fifth second, then for every fifteenth, and so on. These
+intervals are the same for all partitions, so their answers share common times, at which each transaction was either
+open or ended in all of them. A transaction that had ended need not have been visible in all of them, because a last
+stable offset stays behind it while an earlier transaction is open in that partition.
 """
 
 from array import array
@@ -39,7 +39,7 @@ def next_second_ms(now_ms: int) -> int:
 
 
 class Widths:
-    """The spacing of the entries in a history, which grows with their age. They were last thinned at second
+    """The spacing of the entries in a history, which grows with their age. The entries were last thinned at second
     `thinned_at`.
     """
 
@@ -131,7 +131,7 @@ class History(Widths):
         return self.offsets[bisect_right(self.seconds, second) - 1]
 
     def thin(self) -> None:
-        """Drop the entries that apply at no multiple of the interval for their time."""
+        """Keep only the entries that apply at a multiple of the interval for their time."""
         seconds = self.seconds
         kept = self.kept(seconds)
         self.seconds = array("q", map(seconds.__getitem__, kept))

@@ -4,7 +4,7 @@ import ipaddress
 
 
 def plain_host(host: str) -> str:
-    """Return a canonical form, since ::1 has several forms, and IPv4 clients may appear as ::ffff:ADDRESS."""
+    """Return a host in canonical form, since ::1 has several forms, and IPv4 clients may appear as ::ffff:ADDRESS."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -70,7 +70,7 @@ def internal_by_id(topic_id: bytes) -> Topic | None:
 def partition_of(name: str) -> int:
     """Return the partition with the records of a group or a transactional id, as Kafka chooses it.
 
-    It follows from the absolute value of Java's hash over UTF-16 code units, which is 0 for the smallest integer.
+    It is derived from the absolute value of Java's hash over UTF-16 code units, which is 0 for the smallest integer.
     """
     units = name.encode("utf-16-be", "surrogatepass")
     found = 0

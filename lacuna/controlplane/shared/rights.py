@@ -46,7 +46,7 @@ class Need(NamedTuple):
         return f"{what} {kind} {self.name}"
 
     def remedy(self, principal: str) -> str:
-        """Return the command with which an operator can allow the operation."""
+        """Return the command that an operator can run to allow the operation."""
         option = f"--{self.resource_type.name.lower().replace('_', '-')}"
         is_cluster = self.resource_type is ResourceType.CLUSTER
         named = "" if is_cluster else f" {quote(self.name or 'NAME')}"
@@ -61,12 +61,12 @@ Rule = Callable[[Any, Any], Iterator[Need]]
 def on_topics(
     operation: Operation, partitions: Iterable[TopicPartition], names: Names
 ) -> Iterator[Need]:
-    """Yield a need for each topic of some partitions."""
+    """Yield a need for each topic to which these partitions belong."""
     return on_topic_ids(operation, (each.topic_id for each in partitions), names)
 
 
 def on_topic_ids(operation: Operation, topic_ids: Iterable[bytes], names: Names) -> Iterator[Need]:
-    """Yield needs on the topics that exist; the reply reports the others."""
+    """Yield a need for each topic that exists; the reply reports the others."""
     for topic_id in dict.fromkeys(topic_ids):
         if name := names.topic_name(topic_id):
             yield Need((operation,), ResourceType.TOPIC, name)
@@ -106,7 +106,7 @@ def describes_cluster(_command: Message, _names: Names) -> Iterator[Need]:
 
 
 def nothing(_command: Message, _names: Names) -> Iterator[Need]:
-    """Yield nothing, as for lists, which omit what a job may not describe."""
+    """Yield nothing. Used for lists, which omit what a job may not describe."""
     return iter(())
 
 

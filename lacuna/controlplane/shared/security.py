@@ -61,7 +61,7 @@ Entity = tuple[tuple[str, str | None], ...]
 
 
 class Security:
-    """The settings made by operators. `version` grows with each change, for caches of values derived from them."""
+    """The settings chosen by operators. `version` grows with each change, for caches of values derived from them."""
 
     __slots__ = (
         "acl_news",

@@ -43,7 +43,7 @@ class Expiry(NamedTuple):
         return timestamp < self.oldest_ms
 
     def covers_all_below(self, extents: ExtentTable, offset: int) -> bool:
-        """Whether an extent ends at `offset`, and it and all earlier extents have expired."""
+        """Whether an extent ends at `offset` and has expired, as have all earlier extents."""
         stop = extents.first_ending_after(offset)
         is_edge = stop > 0 and extents.next_offsets[stop - 1] == offset
         return is_edge and all(self.covers(extents, index) for index in range(stop))
@@ -68,7 +68,7 @@ def first_offset(partition: Partition) -> int:
 
 
 def check_front(partition: Partition) -> None:
-    """Raise InvariantBroken if records are missing at the front that are not known to have been removed."""
+    """Raise InvariantBroken if records not known to have been removed are missing at the front."""
     known_to = max(partition.log_start_offset, partition.vacated_to, partition.compacted_to)
     if first_offset(partition) > known_to:
         raise InvariantBroken(

@@ -14,7 +14,7 @@ class TopicsOfGroups:
 
     @property
     def version(self) -> int:
-        """The cluster's version. It also changes with the agents, and groups then check their topics in vain."""
+        """The cluster's version. It also changes when agents change, and groups then check their topics needlessly."""
         return self._state.cluster_version
 
     def find(self, name: str) -> tuple[bytes, int] | None:

@@ -49,7 +49,7 @@ class HotIntake:
 
 
 class HotRounds:
-    """Rounds over all partitions, in which merging moves hot extents out, no matter how few there are.
+    """Rounds over all partitions, in which merging moves out all hot extents, however few there are.
 
     A round ends once it has found no hot extents in as many consecutive visits as there are partitions. Between rounds,
     merging moves out only enough to fill an object, so that a trickle of records costs few PUTs.

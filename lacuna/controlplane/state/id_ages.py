@@ -9,7 +9,7 @@ _HOURS_KEPT = PRODUCER_ID_EXPIRATION_MS // HOUR_MS + 2
 
 
 class IdAges:
-    """The first producer id assigned in each hour of just over the last day, as columns."""
+    """The first producer id assigned in each hour, for just over a day, as columns."""
 
     __slots__ = ("firsts", "hours")
 

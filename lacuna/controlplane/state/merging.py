@@ -24,9 +24,9 @@ _NOTES: Final = 5
 class MergeTurn:
     """The order in which merging visits partitions, and the length of runs.
 
-    A round visits the partitions in the order of their keys. Segments store partitions in that order too, so what a
-    plan reads from an object is contiguous, and takes one GET. All runs are equally long, so that if partitions receive
-    extents equally often, the runs of a plan have extents in the same objects.
+    A round visits the partitions in the order of their keys. Segments store partitions in that order too, so the data
+    that a plan reads from an object is contiguous, and takes one GET. All runs are equally long, so that if partitions
+    receive extents equally often, the runs in a plan have extents in the same objects.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class MergeTurn:
     def most(self, least: int, small_bytes: int, extents_a_plan: int) -> int:
         """Return the maximum number of extents in a run.
 
-        This is enough for a run to become large, but at most twice `least`: the shorter the runs of a plan, the fewer
+        This is enough for a run to become large, but at most twice `least`: the shorter the runs in a plan, the fewer
         objects they read. If few partitions are worth merging, their runs fill a plan.
         """
         runs, extents, size = max(self._now, self._before or self._now)
@@ -99,7 +99,7 @@ class _Pass(NamedTuple):
 
 
 class Cleanings:
-    """The partitions that agents are cleaning by key, one per agent. Merges spare the extents that a pass rewrites."""
+    """The partitions that agents are cleaning by key, one per agent. Merges skip the extents that a pass rewrites."""
 
     def __init__(self) -> None:
         self._passes: dict[PartitionKey, _Pass] = {}

@@ -12,8 +12,7 @@ class Owners(Generic[Name]):
     """The size of the data under each name, and the principal that owns the name.
 
     A name belongs to the principal that first stored data under it, until no data is left. All data under the name is
-    charged to that principal. Snapshots contain `of` along with the names, except for anonymous owners; the rest is
-    derived.
+    charged to that principal. Snapshots contain each name's owner (`of`), unless it is anonymous; the rest is derived.
     """
 
     __slots__ = ("_kept", "_owned", "held", "of", "size")
@@ -65,7 +64,9 @@ class Owners(Generic[Name]):
         return NOBODY if name in self._kept else principal
 
     def has_share(self, payer: str, more: int, share: int) -> bool:
-        """Whether `more` bytes can be charged to a principal. If there is only the anonymous one, it has no bound."""
+        """Whether `more` bytes can be charged to a principal. The anonymous principal has no bound if it is the only
+        one.
+        """
         is_alone = payer == NOBODY and not self.held
         return is_alone or self.charged_to(payer) + more <= share
 

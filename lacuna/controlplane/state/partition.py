@@ -26,7 +26,9 @@ NO_SEQUENCE: Final = -1
 
 
 class ProducerWindow:
-    """The idempotence window of one producer id in one partition (S10). `batches` holds numbers, oldest batch first."""
+    """The idempotence window of a producer id in a partition (S10). `batches` has BATCH_NUMBERS per batch, oldest
+    first.
+    """
 
     __slots__ = (
         "batches",

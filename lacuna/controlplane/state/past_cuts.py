@@ -35,7 +35,7 @@ class PastCuts(Widths):
         super().__init__()
         self.seconds: array[int] = array("q")
         self.ends: list[Lowered] = []
-        self.count = 0  # of the ends
+        self.count = 0  # the number of ends
         self.first_second = 0
 
     def note(
@@ -75,7 +75,9 @@ class PastCuts(Widths):
         self.thinned_at = 0
 
     def _thin(self) -> None:
-        """Drop seconds that no multiple of the width at their time refers to, and the oldest ones beyond the bounds."""
+        """Keep only seconds that apply at a multiple of the interval for their time, and drop the oldest beyond the
+        bounds.
+        """
         self._keep(self.kept(self.seconds))
         first, count = 0, self.count
         while len(self.ends) - first > MOST_SECONDS * 3 // 4 or (

@@ -81,7 +81,7 @@ class Waiting(NamedTuple):
 
 
 def waiting_in(partition: Partition, small_bytes: int) -> Waiting:
-    """Count what waits for merging among the extents that it examines. See `kinds_of` for `small_bytes`."""
+    """Count what is waiting to be merged among the examined extents. See `kinds_of` for `small_bytes`."""
     extents = partition.extents
     end = extents.first_ending_after(partition.last_stable_offset)
     start = max(0, end - MERGE_WINDOW)

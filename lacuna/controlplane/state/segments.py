@@ -36,7 +36,7 @@ class SegmentRow(NamedTuple):
 class _Columns:
     """The segments of one lease, ordered by sequence, 20 bytes each.
 
-    They arrive nearly in order. The rows of dropped segments are removed once they outnumber the others.
+    Segments arrive nearly in order. The rows of dropped segments are removed once they outnumber the others.
     """
 
     __slots__ = ("forgotten", "live", "sequences", "sizes")
@@ -210,7 +210,7 @@ class SegmentTable:
             self.replaced[key] = now_ms
 
     def release(self, references: Sequence["References"], now_ms: int) -> None:
-        """Remove a few references immediately, or leave many of them for `release_waiting`.
+        """Remove references immediately if they are few, or else leave them for `release_waiting`.
 
         Segments with waiting references are not collected, though the extents are already gone. Raises KeyError if a
         segment is not in the table.

@@ -66,6 +66,6 @@ def _target(own: _Share, others: list[_Share]) -> float:
         return max(least, (1.0 - sum(needs)) / waiting)
     if waiting > 1:
         return max(least, own.used * _HEADROOM)
-    # No client waits. What is not needed is divided as well, so that some is available for a burst.
+    # No client waits. The unneeded part is divided as well, so that some of it is available for a burst.
     needed = max(least, own.used * _HEADROOM)
     return max(least, needed + (1.0 - needed - sum(needs)) / count)

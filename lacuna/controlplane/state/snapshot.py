@@ -52,7 +52,7 @@ from lacuna.controlplane.v1.snapshot_pb2 import (
 RECORD_FORMAT: Final = 1
 SNAPSHOT_FORMAT: Final = 1
 
-#: The size of a part, unless a single group or transaction is larger, and the number of rows serialized at once.
+#: The size of a part, unless a single group or transaction is larger, and the number of rows serialized at a time.
 PART_BYTES: Final = 4 << 20
 PIECE_ROWS: Final = 50_000
 _UNSETTLED_ROWS: Final = 1_000
@@ -120,7 +120,7 @@ def restore(parts: Iterable[bytes]) -> State:
 
 
 def restore_part(state: State, part: bytes) -> None:
-    """Add the next part of a snapshot to a state, which must be empty before the first. Raises as `restore` does."""
+    """Add the next part of a snapshot to a state, which must be empty before the first. Raises like `restore`."""
     message = StateSnapshot.FromString(part)
     if message.format_version > SNAPSHOT_FORMAT:
         raise LaterFormatError(

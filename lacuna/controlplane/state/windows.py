@@ -70,7 +70,7 @@ class Windows:
         self._file(window)
 
     def use(self, window: ProducerWindow, now_ms: int) -> None:
-        """Refile a window at its first use in a minute."""
+        """Refile a window on its first use in a minute."""
         if window.last_used_ms >= 0:
             self._unfile(window)
         window.last_used_ms = now_ms

@@ -133,7 +133,7 @@ def leases_ended(lease_ids: Iterable[int]) -> JournalRecord:
 
 
 def used_late(turn: Turn, lease_ids: Iterable[int]) -> None:
-    """Schedule another sweep of each of these leases that has ended.
+    """Schedule another sweep of those leases that have ended.
 
     An agent that uses an ended lease was suspended or cut off, and its PUTs may arrive after the first sweep. Without
     another sweep, their objects would never be found.

@@ -108,7 +108,7 @@ def _plan(topic: TopicState, partition: Partition, dirt: Dirt, now_ms: int) -> C
 
 
 def _candidates(state: State, command: PlanCleaning) -> Iterator[tuple[TopicState, Partition]]:
-    """Yield compacted partitions that no other agent is cleaning, until about CLEANING_SCAN extents were examined."""
+    """Yield compacted partitions that no other agent is cleaning, until about CLEANING_SCAN extents are examined."""
     avoided = set(map(key_of, command.avoided))
     left = CLEANING_SCAN
     for topic in _in_turn(state):

@@ -205,7 +205,7 @@ def _small_ones(partition: Partition, small_bytes: int, indexes: range) -> Itera
 
 
 def _is_joinable(partition: Partition, small_bytes: int, index: int) -> bool:
-    """Whether a small extent can be joined with the next one, which must be small and have its timestamp type."""
+    """Whether a small extent can be joined with the next one, which must be small and have the same timestamp type."""
     extents = partition.extents
     next_size = extents.sizes[index + 1]
     return (

@@ -1,4 +1,5 @@
-"""PlanDeadLetters and BuryRecords: records that share groups give up reach a dead-letter queue exactly once (KIP-1191).
+"""PlanDeadLetters and BuryRecords: records that share groups give up on reach a dead-letter queue exactly once
+(KIP-1191).
 
     acquired --reject, delivered too often--> archiving --BuryRecords--> archived
 

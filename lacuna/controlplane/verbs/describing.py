@@ -73,9 +73,9 @@ def describe_cluster(turn: Turn, _command: DescribeCluster) -> Reply:
 
 
 def describe_merges(turn: Turn, command: DescribeMerges) -> Reply:
-    """Describe merges and compaction since this control plane became the leader, and what waits in the given topics.
+    """Describe merges and compaction since this control plane became the leader, and what is waiting in these topics.
 
-    At most about DESCRIBED_EXTENTS extents are examined; the partitions left out are counted.
+    No more than about DESCRIBED_EXTENTS extents are examined; the partitions left out are counted.
     """
     state = turn.state
     rewriting = state.rewriting

@@ -197,7 +197,7 @@ def filter_uncommitted(turn: Turn, command: FilterUncommitted) -> Reply:
 
 
 def confirm_collection(turn: Turn, command: ConfirmCollection) -> Reply:
-    """Drop deleted segments that had been replaced, and swept leases that are due.
+    """Drop replaced segments that have been deleted, and due leases that have been swept.
 
     A lease that was used after the plan was made becomes due again later.
     """

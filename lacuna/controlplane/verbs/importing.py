@@ -148,7 +148,7 @@ def _append(
     partition.next_epoch = imported.next_epoch
     killed = partition.kill(from_little_endian("q", aborted.pairs()))
     if is_first:
-        account(partition)  # what lies before the first record was never live in this cluster
+        account(partition)  # nothing before the first record was ever live in this cluster
     return killed
 
 

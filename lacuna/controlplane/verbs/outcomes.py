@@ -203,7 +203,7 @@ def flip(
     *,
     committed: bool,
 ) -> None:
-    """Apply the transaction's outcome in all its partitions and groups at once."""
+    """Apply the transaction's outcome in all its partitions and groups, in one step."""
     producer_epoch = _ended_epoch(found, next_producer_id, next_producer_epoch)
     producer_id = found.producer_id
     for key, ranges in found.partitions.items():

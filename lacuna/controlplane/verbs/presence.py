@@ -4,7 +4,7 @@ When an agent dies, its session ends immediately, and its lease a few seconds la
 announces this, and ends its lease once it has answered the requests that it had read. Until then it is hidden: it leads
 no partition and coordinates nothing, but keeps the rights of its lease (its commits are accepted, and its objects are
 not swept). After its lease has ended, it stays in the list of brokers for a while, because some clients still contact
-it. All this is volatile: after a restart, every agent has time to reconnect.
+it. All of this is volatile: after a restart, every agent has time to reconnect.
 """
 
 from collections.abc import Iterable

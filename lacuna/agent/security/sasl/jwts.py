@@ -1,4 +1,4 @@
-"""Validates JWTs (RFC 7519) and finds their principals, with the checks of Kafka's validators (KIP-255, KIP-768).
+"""Validates JWTs (RFC 7519) and finds their principals, applying the checks of Kafka's validators (KIP-255, KIP-768).
 
 The signature must come from a key of the issuer's JWK set, with an asymmetric algorithm. `none` and HMAC are always
 rejected. No error message contains any part of a token.

@@ -44,7 +44,7 @@ def read_first_message(data: bytes) -> FirstMessage:
 
 
 class OAuthBearerExchange:
-    """A single authentication. `scopes` are the scopes that tokens must have, which a rejected client is told."""
+    """A single authentication. Tokens must have `scopes`, which are reported to rejected clients."""
 
     __slots__ = ("_refusal", "_scopes", "_validator")
 

@@ -97,8 +97,8 @@ class Users:
         file: Mapping[str, bytes] | None = None,
         secret: Callable[[], bytes] = bytes,
     ) -> None:
-        """`file` maps users to passwords. Deriving a verifier takes milliseconds for each. `secret` returns b"" until
-        the secret is known.
+        """`file` maps users to passwords. Deriving each verifier takes milliseconds. `secret` returns b"" until the
+        secret is known.
         """
         self._security = security
         self._passwords = dict(file or {})

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What it takes to open a journal at `place`.
+    """Everything needed to open a journal at `place`.
 
     `store` is the place's bucket, if any. `lease` is the length of a leader's lease in seconds, and `address` is where
     agents reach this control plane. `new_cluster_id` is called for a new journal.
@@ -40,7 +40,7 @@ class Setup:
 class JournalKind:
     """A kind of journal, recognized by the form of a journal's address.
 
-    - `form` describes the address, and `about` is an addition for help and messages.
+    - `form` describes the address, and `about` adds to it in help and messages.
     - `is_in_bucket` is true if the whole journal, and not only its snapshots, is in the cluster's bucket.
     - `is_named` returns whether an address is of this kind.
     - `source` returns a journal to be copied, and `target` a place to copy a journal to. They raise UserError.

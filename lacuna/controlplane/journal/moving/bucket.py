@@ -55,7 +55,7 @@ class BucketTarget:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Do nothing, since nothing is held."""
+        """Do nothing, since there is nothing to release."""
 
     async def _unfinished(self) -> VersionedObject | None:
         """Return the manifest that an interrupted copy has left behind. Raises JournalForeign if there is a journal."""

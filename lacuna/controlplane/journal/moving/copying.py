@@ -54,5 +54,5 @@ def _described(beginning: Beginning, snapshot: Snapshot) -> Copied:
 
 
 def _restored(snapshot: Snapshot) -> Snapshot:
-    """Return a snapshot of the state that a snapshot restores. Equal states yield equal bytes."""
+    """Restore the state in a snapshot, and return a snapshot of it. Equal states yield equal bytes."""
     return Snapshot(snapshot.position, tuple(machine.snapshot_parts(restored(snapshot))))

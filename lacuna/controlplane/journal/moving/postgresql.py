@@ -48,7 +48,7 @@ class PostgresqlTarget:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Do nothing, since nothing is held."""
+        """Do nothing, since there is nothing to release."""
 
     async def _is_unfinished(self, connection: Connection) -> bool:
         """Whether an interrupted copy has left tables here. Raises JournalForeign if they are those of a journal."""

@@ -24,7 +24,7 @@ _HOT_KEYS: Final = 1024
 
 
 class Source:
-    """A journal locked by this process, and its contents as of its opening."""
+    """A journal locked by this process, and its contents when it was opened."""
 
     def __init__(self, opened: OpenedJournal, replica: Replica, journal: Journal) -> None:
         self.opened = opened

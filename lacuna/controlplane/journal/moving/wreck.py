@@ -39,6 +39,6 @@ async def newest_intact(
 
 
 def nothing_intact(name: str, problems: list[str]) -> JournalCorrupt:
-    """Return the error for a journal of which nothing can be read."""
+    """Return the error for a journal from which nothing can be read."""
     said = "; ".join(problems) or "it is empty"
     return JournalCorrupt(f"{name}: no part of the journal can be read ({said})")

@@ -11,7 +11,7 @@ from typing import Final
 
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 
-# The number of extents whose timestamps are compared at once.
+# The number of extents whose timestamps are compared in one step.
 _STEP: Final = 1024
 
 

@@ -57,7 +57,7 @@ class LiveMember:
 
 @dataclass(slots=True, kw_only=True)
 class LiveGroup:
-    """A classic group at present, possibly ahead of its last journalled generation."""
+    """The current state of a classic group, possibly ahead of its last journalled generation."""
 
     group_id: str
     state: GroupState = GroupState.EMPTY
@@ -114,7 +114,7 @@ class LiveGroup:
         self.pending_syncs.discard(member_id)
 
     def rename(self, old_member_id: str, new_member_id: str) -> LiveMember:
-        """Give a static member a new id, and return it. It keeps its place in the order (KIP-345)."""
+        """Give a static member a new id, and return the member, which keeps its place in the order (KIP-345)."""
         member = self.members[old_member_id]
         self.members = {
             (new_member_id if member_id == old_member_id else member_id): other
@@ -138,7 +138,7 @@ class LiveGroup:
         return (member for member in self.members.values() if member.join_token is not None)
 
     def have_all_joined(self) -> bool:
-        """Whether all members have joined, and none that has received a new member id is still expected."""
+        """Whether all members have joined, and no client that received a new member id has yet to join."""
         return not self.pending_joins and all(
             member.join_token is not None for member in self.members.values()
         )

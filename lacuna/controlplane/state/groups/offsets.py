@@ -23,7 +23,7 @@ from lacuna.controlplane.v1.groups_pb2 import CommittedOffset
 #: The maximum number of offsets that receive tombstones when a group or topics are deleted. Every control plane on a
 #: journal must use the same number.
 MOST_BURIED: Final = 10_000
-#: The number of offsets serialized at once.
+#: The number of offsets serialized at a time.
 _PIECE_OFFSETS: Final = 10_000
 
 #: The approximate size of an offset in bytes, without its metadata.

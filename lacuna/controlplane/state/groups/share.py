@@ -42,7 +42,7 @@ FINAL: Final = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 class Run:
     """The offsets [first_offset, end_offset), which share one state. Acquired records are held for a limited time.
 
-    `is_rejected` records why archiving records were given up: a member rejected them, or they were delivered too often.
+    If records are archiving, `is_rejected` means that a member rejected them; otherwise, their deliveries ran out.
     """
 
     first_offset: int

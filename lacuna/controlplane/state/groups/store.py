@@ -50,7 +50,7 @@ class Groups:
     live_consumers: dict[str, LiveConsumerGroup] = field(default_factory=dict)
     live_streams: dict[str, LiveStreamsGroup] = field(default_factory=dict)
     resolver: Resolver = field(default_factory=Resolver)
-    #: Counts of share groups' records by the decision about them, for metrics.
+    #: Counts of share groups' records by what was decided about them, for metrics.
     shared: Counter[str] = field(default_factory=Counter)
     #: When the first lock of each share group ends.
     locks: Deadlines[str] = field(default_factory=Deadlines)
@@ -230,7 +230,7 @@ class Groups:
     # For replay and for decisions.
 
     def forget_token(self, token: int) -> None:
-        """Forget a parked command whose caller no longer waits. Its member stays until its session ends."""
+        """Forget a parked command whose caller no longer waits. Its member remains until its session ends."""
         self.live.parked.discard(token)
 
     def exists(self, group_id: str) -> bool:
@@ -331,7 +331,7 @@ class Groups:
         yield from self.offsets.pieces()
 
     def load(self, piece: GroupsSnapshot) -> None:
-        """Add a piece of a snapshot. Session timeouts restart at a group's first use, or at the first tick (S26)."""
+        """Add a piece of a snapshot. Session timeouts restart on a group's first use, or in the first tick (S26)."""
         for group_id, principal in piece.owners.items():
             self.owners.own(group_id, principal)
         self.offsets.load(piece)

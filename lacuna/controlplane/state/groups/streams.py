@@ -508,7 +508,7 @@ class Configured:
 
 @dataclass(slots=True)
 class LiveStreamsGroup(LiveConsumerGroup):
-    """The deadlines of a streams group, and the progress with tasks that its members report."""
+    """The deadlines of a streams group, and the task progress that its members report."""
 
     #: Member id → changelog offsets of its tasks, and their ends.
     offsets: dict[str, tuple[dict[Task, int], dict[Task, int]]] = field(default_factory=dict)

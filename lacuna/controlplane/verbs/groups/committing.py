@@ -158,7 +158,7 @@ def _find_epoch_error(
 ) -> ErrorCode:
     """Return an error code unless the epoch is current, or is absent and the group has no members.
 
-    An earlier epoch may commit `offsets` if the member has owned all their partitions ever since (KIP-1251).
+    An earlier epoch suffices for `offsets` if the member has owned all their partitions ever since (KIP-1251).
     """
     if member_epoch < 0 and not group.members:
         return ErrorCode.NONE

@@ -1,6 +1,6 @@
 """AlterConfigs, DescribeConfigs and ListConfigResources for groups.
 
-As in Kafka, configs can be set on a group that does not exist, and outlive it.
+As in Kafka, a group's configs can be set before the group exists, and outlive it.
 """
 
 from collections.abc import Iterable

@@ -229,7 +229,7 @@ def _keep_replacement(
 
 
 def _keep_new_id(turn: Turn, group_id: str, old_member_id: str, new_member_id: str) -> None:
-    """Rename the member in the last journalled generation, whatever comes of this rebalance.
+    """Rename the member in the last journalled generation, whatever the outcome of this rebalance.
 
     Otherwise, a restart before the next generation would fence the new id and revive the old one.
     """

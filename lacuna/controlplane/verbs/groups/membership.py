@@ -76,7 +76,7 @@ def sync_group(turn: Turn, command: SyncGroup) -> Reply | None:
 def _can_keep(turn: Turn, group: LiveGroup, command: SyncGroup) -> bool:
     """Whether there is room for the leader's assignments.
 
-    If not, then as in Kafka, the sync deadline removes the leader, and another member takes its place.
+    If not, the sync deadline removes the leader, as in Kafka, and another member takes its place.
     """
     settings = turn.groups.settings
     sizes = [

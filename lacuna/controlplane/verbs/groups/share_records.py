@@ -104,13 +104,13 @@ class Terms:
         )
 
     def released(self, run: Run) -> Run:
-        """Return the run after its release: available, or given up after its last delivery."""
+        """Return the run after its release: available or, after its last delivery, as `given_up` returns it."""
         if run.delivery_count >= self.delivery_limit:
             return self.given_up(run)
         return replace(run, state=RecordState.AVAILABLE, member_id="", locked_until_ms=0)
 
     def given_up(self, run: Run, *, is_rejected: bool = False) -> Run:
-        """Return the run after the group gives it up: archived, or waiting for the dead-letter queue."""
+        """Return the run after the group gives up on it: archived, or waiting for the dead-letter queue."""
         done = replace(run, state=RecordState.ARCHIVED, member_id="", locked_until_ms=0)
         if not self.has_queue:
             return done
@@ -354,7 +354,7 @@ def _beginning(
     partition: Partition,
     answer: SharedPartition,
 ) -> int | None:
-    """Return where a new share partition begins, or None if the agent must first look up a time's offset."""
+    """Return where a new share partition begins, or None if the agent must first look up the offset for a time."""
     if terms.reset == "earliest":
         return partition.log_start_offset
     duration = duration_ms(terms.reset)

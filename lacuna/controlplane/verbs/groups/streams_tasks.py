@@ -70,7 +70,7 @@ class _Process:
 
 @dataclass(slots=True)
 class _Quota:
-    """How many tasks a member that is not yet full may have if they are spread evenly."""
+    """How many tasks each member that is not yet full may have, if tasks are spread evenly."""
 
     tasks: int
     members: int

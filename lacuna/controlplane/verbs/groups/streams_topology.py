@@ -180,7 +180,7 @@ def _count(name: str, counts: Mapping[str, int], find: Find) -> int:
 
 
 def _of_repartition_topics(topology: StreamsTopology, find: Find) -> dict[str, int]:
-    """Return the counts of repartition topics: given ones, and those that follow from the topics' writers."""
+    """Return the counts of repartition topics: given ones, and those derived from the topics' writers."""
     counts = {
         info.name: info.partition_count
         for each in topology.subtopologies
@@ -206,7 +206,7 @@ def _of_repartition_topics(topology: StreamsTopology, find: Find) -> dict[str, i
 
 
 def _follow(topology: StreamsTopology, counts: dict[str, int], find: Find) -> None:
-    """Add the counts of the topics that subtopologies write to, as far as they follow from what these read.
+    """Add the counts of the topics that subtopologies write to, as far as they can be derived from what these read.
 
     Subtopologies are visited in order, and again after the last one if the counts of all their source topics are
     unknown. The subtopologies of a valid topology form no loops.

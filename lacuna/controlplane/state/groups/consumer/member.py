@@ -31,7 +31,7 @@ from lacuna.controlplane.v1.groups_pb2 import GroupProtocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classic:
-    """The properties that only a member that speaks the classic protocol has."""
+    """The properties specific to a member that speaks the classic protocol."""
 
     session_timeout_ms: int
     protocols: Protocols

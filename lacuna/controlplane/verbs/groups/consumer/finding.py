@@ -184,7 +184,7 @@ def find_static(draft: Drafted[M], member_id: str, instance_id: str) -> M:
 def join_static(
     draft: Draft, member_id: str, instance_id: str, *, is_classic: bool, has_heard: bool = True
 ) -> Member:
-    """Return the joining static member: a new one, or the replacement of the one with its instance id.
+    """Return the joining static member: a new one, or the replacement for the one with its instance id.
 
     If either of the two speaks the classic protocol, the earlier one need not have left.
     """

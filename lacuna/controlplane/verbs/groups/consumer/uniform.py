@@ -1,4 +1,4 @@
-"""The `uniform` assignor, which favors balance over stickiness.
+"""The `uniform` assignor, which favours balance over stickiness.
 
 A member keeps the partitions that it held and still wants, up to a fair share if all members want the same topics. The
 remaining partitions go to the members with the fewest. If subscriptions differ, partitions then move along chains of
