@@ -16,7 +16,7 @@ OpenSpark: TypeAlias = Callable[[], "SparkSession"]
 """Returns the job's Spark session; the first call starts it."""
 
 SPARK_FROM_BYTES: Final = 1 << 30
-"""The default number of stored bytes from which a job uses Spark. With less to read, the JVM costs more."""
+"""The default number of stored bytes from which a job uses Spark. With less to read, the JVM is not worth its cost."""
 
 #: The maximum number of concurrent tasks in this process, which limits its memory.
 _MOST_THREADS: Final = 4

@@ -74,7 +74,7 @@ class Hit:
 class Finding:
     """A finding about `size` bytes at `position` in the object `key`.
 
-    `key` is empty if no object is concerned, and `position` is -1 if no particular bytes are.
+    `key` is empty if no object is involved, and `position` is -1 if no specific bytes are.
     """
 
     kind: Kind

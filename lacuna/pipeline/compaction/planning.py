@@ -107,7 +107,7 @@ class Unit:
 
     @property
     def is_cleaned(self) -> bool:
-        """Whether the ranges are cleaned by key; within a unit, either all are or none is."""
+        """Whether the ranges are cleaned by key; within a unit, either all are or none are."""
         return self.ranges[0].is_cleaned
 
     @property
