@@ -38,7 +38,7 @@ STORED_CELL_SIZE: Final = CELL_SIZE + _OVERHEAD
 _PURPOSE: Final = b"lacuna object v1\0"
 
 FindKey = Callable[[str], bytes]
-"""Returns the key of the cluster that has an id."""
+"""Returns the cluster key with the given id."""
 
 
 def is_encrypted(beginning: Part) -> bool:

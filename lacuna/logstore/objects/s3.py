@@ -442,7 +442,7 @@ class S3Store(RangeReader):
             return self._second_client
 
     def _settle_refusal(self, key: str, body: bytes, refusal: "_RefusedError") -> None:
-        """Raise an error unless an earlier attempt of this client created the object."""
+        """Raise an error unless an earlier attempt by this client created the object."""
         try:
             if refusal.repeated and self._read(key) == body:
                 return

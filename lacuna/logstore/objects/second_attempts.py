@@ -28,7 +28,7 @@ T = TypeVar("T")
 SLOW: Final = "slow"
 SILENT: Final = "silent"
 
-#: The second attempts that each successful call earns. A generally slow store thus does not get every request twice.
+#: The second attempts that each successful call earns. A generally slow store thus does not get all requests twice.
 _SHARE: Final = 0.05
 #: The number of attempts at silent requests that are allowed at a time. Slow requests do not use them up.
 _RESERVE: Final = 10.0

@@ -42,7 +42,7 @@ class ObjectStoreError(Exception):
 
 
 class InvalidKeyError(ObjectStoreError, ValueError):
-    """A key or prefix that some store cannot hold. It is always a bug in the caller, and never a client's fault."""
+    """A key or prefix that some store cannot hold. This is always a bug in the caller, never a client's fault."""
 
 
 class KeyedError(ObjectStoreError):

@@ -193,7 +193,8 @@ class RecordBatch:
     def record_groups(
         self, most: int, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
     ) -> Iterator[list[Record]]:
-        """Yield the records in lists of at most `most`, to limit memory: 7 bytes can become an object of hundreds.
+        """Yield the records in lists of at most `most`, to limit memory: a 7-byte record can become an object of
+        hundreds of bytes.
 
         Raises the same errors as `records` when it reaches the first invalid record.
         """

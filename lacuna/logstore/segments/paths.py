@@ -97,7 +97,7 @@ def segment_key(cluster_id: str, segment_id: SegmentId) -> str:
 
 
 def key_in_lease(cluster_id: str, lease_id: int, sequence: int) -> str:
-    """Like `segment_key`, for a valid id in two parts: creating a SegmentId would take most of the time."""
+    """Like `segment_key`, but for a valid id in two parts: creating a SegmentId would take most of the time."""
     return f"{lease_prefix(cluster_id, lease_id)}{sequence:012x}.seg"
 
 
@@ -148,9 +148,8 @@ def metadata_prefix(cluster_id: str) -> str:
 
 
 def parse_metadata_key(key: str) -> tuple[str, MetadataName, bool]:
-    """Return the cluster id, the snapshot's name, and whether `key` is that of its index.
-
-    Raises `InvalidPathError` for any other key.
+    """Return the cluster id, the snapshot's name, and whether `key` is its index's key. Raises `InvalidPathError` for
+    any other key.
     """
     match = _METADATA_KEY.match(key)
     if match is None:
@@ -217,7 +216,7 @@ class JournalSnapshotName:
 
 
 def parse_journal_snapshot_key(key: str) -> tuple[JournalSnapshotName, bool]:
-    """Return the snapshot's name, and whether `key` is that of its index. Raises `InvalidPathError`."""
+    """Return the snapshot's name, and whether `key` is its index's key. Raises `InvalidPathError`."""
     match = _SNAPSHOT_KEY.match(key)
     if match is None:
         raise InvalidPathError(f"{key!r} is not the key of a snapshot of the control plane's state")
