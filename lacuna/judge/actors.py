@@ -62,7 +62,7 @@ class Chances:
     overtaken: float = 0.05
     #: How often a producer asks for a last stable offset before it ends its transaction.
     curious: float = 0.1
-    #: How often a member of a share group holds its records for a while.
+    #: How often a member of a share group holds its records for some time.
     slow: float = 0.2
     #: How often a producer fences the other producer with its id instead of waiting until that one has ended.
     rude: float = 0.15

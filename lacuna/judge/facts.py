@@ -43,7 +43,7 @@ class Anomaly:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What identifies the anomaly, even when only part of the history is judged."""
+        """A key that identifies the anomaly even when only part of the history is judged."""
         return self.kind, self.subject
 
 
