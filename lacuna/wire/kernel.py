@@ -294,7 +294,7 @@ class Codec:
 
 @cython.cfunc
 def _written(codec: Codec, message: object, version: cython.int) -> tuple:
-    """Write a message, reusing the previous message's buffer if it is free: a new one takes as long as a few fields."""
+    """Write a message, in the last message's buffer if it is free: a new one takes as long as writing a few fields."""
     target: _Target = codec.spare
     codec.spare = None
     # When interpreted, another thread might run between these two lines.
@@ -896,7 +896,7 @@ def _make_room(target: _Target, size: cython.Py_ssize_t) -> cython.int:
     return 0
 
 
-# When interpreted, a call for each number takes too long, so adjacent numbers are read and written at once.
+# When interpreted, a call for each number takes too long, so adjacent numbers are read and written together.
 
 if not cython.compiled:
 

@@ -63,8 +63,8 @@ _ARRAY_LENGTH: Final = 4
 class In:
     """The versions that contain a field: `since` to `until`, including both; None means no end.
 
-    If the field may be null, `null_since` is the first version in which it may, by default the first that contains it.
-    A field with a `tag` is a tagged field (KIP-482).
+    If the field may be null, `null_since` is the first version in which it may be null; by default, the first that
+    contains it. A field with a `tag` is a tagged field (KIP-482).
     """
 
     since: int = 0
@@ -77,7 +77,7 @@ class In:
 class Field(In):
     """One field of a struct. `kind` is one of the kernel's kinds, or the field's Struct.
 
-    The other attributes are those of `In`, but `null_since` is None if no version allows null.
+    The other attributes are the same as in `In`, but `null_since` is None if no version allows null.
     """
 
     kind: "int | Struct"
