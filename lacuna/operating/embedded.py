@@ -184,7 +184,7 @@ class EmbeddedCluster:
         )
 
     async def _serve(self, load: LoopLoad) -> None:
-        """Start the control plane, and wait until it leads."""
+        """Start the control plane, and wait until it is the leader."""
         settings = self.settings
         address = socket_address(settings.data)
         prepare = state_settings(settings.groups, settings.producers)
