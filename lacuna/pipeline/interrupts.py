@@ -56,7 +56,7 @@ def handler_kept() -> Iterator[None]:
 def raised_again() -> Iterator[None]:
     """Raises a KeyboardInterrupt again if Python dropped it during the block.
 
-    py4j releases JVM objects in garbage-collection callbacks. Python only reports exceptions raised in callbacks, so
+    py4j releases JVM objects in garbage-collection callbacks. Python merely reports exceptions raised in callbacks, so
     Ctrl-C at such a moment would be lost, and the job would continue.
     """
     hook = sys.unraisablehook

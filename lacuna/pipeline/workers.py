@@ -37,7 +37,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Runs a job's tasks on Spark, if it is available and they read `spark_from_bytes` or more; or in this process."""
+    """Runs a job's tasks on Spark if it is available and they read `spark_from_bytes` or more, else in this process."""
 
     open_spark: OpenSpark | None = None
     spark_from_bytes: int = 0

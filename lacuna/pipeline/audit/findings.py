@@ -134,7 +134,7 @@ class Findings:
             self.add(finding)
 
     def add_all(self, others: "Findings") -> None:
-        """Adds the findings of `others`, and its counts of those that were not collected."""
+        """Adds the findings in `others`, and the counts of those that it did not collect."""
         self.extend(others.found)
         self.errors_left_out += others.errors_left_out
         self.notes_left_out += others.notes_left_out

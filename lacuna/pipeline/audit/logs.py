@@ -204,7 +204,7 @@ def _some(wrong: Iterable[T]) -> Iterator[T]:
 
 
 def check_outcomes(logs: Sequence[PartitionLog], table: Rows) -> list[Finding]:
-    """Finds transactions whose outcome differs between partitions (S1), and those with several producers.
+    """Finds transactions whose outcome differs between partitions (S1), or that have several producers.
 
     A transaction may have been undecided when a partition was read; its extents there do not contradict any outcome.
     """

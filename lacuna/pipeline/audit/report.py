@@ -58,7 +58,7 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The report of an audit, which took `seconds`; its tasks took `task_seconds` in total.
+    """The report of an audit. The audit took `seconds`, and its tasks took `task_seconds` in total.
 
     Sizes are in bytes. `unsettled` is the number of partitions whose last stable offset could not be checked.
     """

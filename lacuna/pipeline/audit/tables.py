@@ -87,7 +87,7 @@ class Rows:
         return ((segment, sum(1 for _ in same)) for segment, same in groupby(ids))
 
     def cut_at_hot(self) -> "tuple[Rows, Rows]":
-        """Returns the rows of objects, and those of hot segments. The rows must be sorted by object."""
+        """Returns the rows for objects, and the rows for hot segments. The rows must be sorted by object."""
         first = bisect_left(self._columns[_LEASE_IDS], HOT)
         return self[:first], self[first:]
 

@@ -153,7 +153,7 @@ def report_loss(message: str, *, is_failing: bool) -> None:
 
 
 class Resolver:
-    """Resolves bounds to offsets in `logs`. To resolve a time, it reads records in the bucket."""
+    """Resolves bounds to offsets in `logs`. To resolve a time, it reads records from the bucket."""
 
     def __init__(self, logs: Logs, bucket: Bucket, *, is_committed: bool) -> None:
         self._logs = logs

@@ -239,7 +239,7 @@ def _write(
 ) -> None:
     """Writes rows to one file. About `ROW_BYTES` of rows at a time are held in memory and sorted together.
 
-    Files older than a column to sort by do not contain that column.
+    Files that predate a sort column do not contain it.
     """
     order = [name for name in sort_by if name in schema.names]
     with pq.ParquetWriter(sink, schema, compression=compression, version="2.6") as writer:
@@ -269,7 +269,7 @@ def _delete_orphans(table: Table, destination: Destination, current: int) -> Non
     """Deletes the files of merges that died before they added their snapshot.
 
     A merge based on the current snapshot may still commit, so its files are kept for now; other merges no longer can.
-    Manifests, whose number grows with each snapshot, are read only if there are files of other merges.
+    Manifests, whose number grows with each snapshot, are read only if there are files from other merges.
     """
     snapshots = table.snapshots()
     done = {in_summary(each, _TOKEN) for each in snapshots}

@@ -11,7 +11,7 @@ from lacuna.pipeline.export.runs import QUARANTINE, RunRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFailure:
-    """A topic whose export failed, and the reason. This does not affect other topics."""
+    """A topic whose export failed, and the reason. Other topics are not affected."""
 
     topic: str
     error: Exception
