@@ -313,7 +313,7 @@ class ObjectStore(Protocol):
 
     @property
     def reads_at_once(self) -> int:
-        """The number of concurrent `get` calls beyond which more calls only slow each other down."""
+        """The number of concurrent `get` calls beyond which additional calls only slow each other down."""
 
     @property
     def metrics(self) -> StoreMetrics:

@@ -55,7 +55,7 @@ Headers: TypeAlias = tuple[tuple[bytes, bytes | None], ...]
 # A record as the kernel returns it: attributes, timestamp delta, offset delta, key, value, headers.
 RawRecord: TypeAlias = tuple[int, int, int, bytes | None, bytes | None, Headers]
 _OFFSET_DELTA: Final = 2
-# A varint of 32 bits has five bytes.
+# A 32-bit varint has at most five bytes.
 _MAX_SIZE_SHIFT: Final = 28
 
 

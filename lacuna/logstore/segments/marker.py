@@ -66,8 +66,8 @@ def read_marker(store: ObjectStore) -> ClusterMarker | None:
 def claim_store(store: ObjectStore, cluster_id: str) -> ClusterMarker:
     """Claim the prefix for `cluster_id`, unless it has already been claimed, and return its marker.
 
-    If two clusters claim the prefix at the same time, one of them succeeds. Raises `ForeignStoreError` if the prefix
-    belongs to a different cluster.
+    If two clusters claim the prefix at the same time, only one of them succeeds. Raises `ForeignStoreError` if the
+    prefix belongs to a different cluster.
     """
     own = ClusterMarker(check_cluster_id(cluster_id))
     found = read_marker(store)

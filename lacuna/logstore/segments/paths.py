@@ -103,14 +103,14 @@ def key_in_lease(cluster_id: str, lease_id: int, sequence: int) -> str:
 
 @lru_cache(maxsize=256)
 def lease_prefix(cluster_id: str, lease_id: int) -> str:
-    """Return the prefix that the keys of all segments of a lease have, and no other keys."""
+    """Return the prefix shared by the keys of all segments of a lease, and by no other keys."""
     if not 0 <= lease_id <= MAX_LEASE_ID:
         raise InvalidPathError(f"not a lease id: {lease_id}")
     return segments_prefix(cluster_id) + f"{lease_id:016x}"[::-1] + "/"
 
 
 def segments_prefix(cluster_id: str) -> str:
-    """Return the prefix of the keys of all segments of a cluster. It is used by audits, which list everything."""
+    """Return the key prefix of all segments in a cluster. It is used by audits, which list everything."""
     return f"{check_cluster_id(cluster_id)}/segments/"
 
 
@@ -143,7 +143,7 @@ class MetadataName:
 
 
 def metadata_prefix(cluster_id: str) -> str:
-    """Return the prefix of the keys of a cluster's metadata snapshots, which are listed oldest first."""
+    """Return the key prefix of a cluster's metadata snapshots, which are listed oldest first."""
     return f"{check_cluster_id(cluster_id)}/metadata/"
 
 
