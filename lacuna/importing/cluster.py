@@ -52,7 +52,7 @@ READ_COMMITTED: Final = 1
 
 #: The timeout of a request in seconds. A fetch waits for much less.
 _TIMEOUT_SECONDS: Final = 30.0
-#: How often a request about partitions is repeated while their leaders move, and the pause before each repetition.
+#: How many times a request about partitions is repeated while their leaders move, and the pause before each repetition.
 _ATTEMPTS: Final = 10
 _PAUSE_SECONDS: Final = 0.5
 #: The version of Metadata that contains all fields used here. Topic ids were added in version 10.

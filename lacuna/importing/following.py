@@ -68,7 +68,7 @@ class Track:
 
     @property
     def is_current(self) -> bool:
-        """Whether everything that the source has decided is copied."""
+        """Whether everything that the source has decided has been copied."""
         return 0 <= self.stable_offset <= self.copied
 
     def __str__(self) -> str:
