@@ -28,7 +28,7 @@ class Outcome(IntEnum):
 class ExtentRow(NamedTuple):
     """An extent's columns in the order of `COLUMNS`, followed by its partition and its `Outcome`.
 
-    `partition` is an index into the list of logs from which the table was made.
+    `partition` is an index into the list of logs from which the table was built.
     """
 
     lease_id: int
