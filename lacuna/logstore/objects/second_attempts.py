@@ -1,8 +1,8 @@
 """Makes second attempts at requests that take too long.
 
 A few requests take many times longer than most, because of a busy disk or a lost packet, and a second attempt is very
-unlikely to meet the same problem. A request that takes longer than 95% of the requests of its kind is therefore *slow*,
-and is made again over a different connection (adr/0069).
+unlikely to encounter the same problem. A request that takes longer than 95% of requests of its kind is therefore
+*slow*, and is made again over a different connection (adr/0069).
 
 After a front end is replaced, or a NAT forgets a connection, nothing arrives on that connection anymore. TCP takes many
 seconds to notice, and so does any timeout that allows for slow requests. A request without a response after about a

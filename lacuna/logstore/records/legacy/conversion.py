@@ -26,8 +26,8 @@ def to_batch(message_set: Buffer, *, max_bytes: int) -> bytes:
 
     Offsets start at 0, whatever they are in the set. The timestamp type is CreateTime, and messages of magic 0 get
     NO_TIMESTAMP. There is no producer id. The codec is that of the first wrapper. As in Kafka, a truncated last message
-    is dropped; EmptyMessageSetError is raised if no complete message is left. `max_bytes` limits the decompressed size
-    of all wrappers together. Raises the RecordsErrors listed in `validation`.
+    is dropped; EmptyMessageSetError is raised if no complete message is left. `max_bytes` limits the total decompressed
+    size of all wrappers. Raises the RecordsErrors listed in `validation`.
     """
     with suppress(RecordsError):  # the kernel knows only that something is wrong
         return _to_batch(message_set, max_bytes)
