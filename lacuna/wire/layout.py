@@ -12,7 +12,7 @@
 
 The annotations of a named tuple define the layout: the fields in the order in which they are sent, each with its kind
 and the versions that contain it. Type checkers see only the Python types. In a version without a field, reading yields
-the tuple's default, and writing omits the field. Each version's plan for lacuna.wire.kernel is made on first use.
+the tuple's default, and writing omits the field. Each version's plan for lacuna.wire.kernel is built on first use.
 """
 
 from collections.abc import Callable, Sequence
@@ -130,7 +130,7 @@ class Struct:
         kernel.hasten(make, self.defaults)
 
     def plan(self, version: int, is_flexible: bool) -> kernel.Plan:
-        """Make the kernel's plan for one version."""
+        """Build the kernel's plan for one version."""
         codes, tag_codes, tags = bytearray(), bytearray(), {}
         for i, field in enumerate(self.fields):
             code = field.code(version, is_flexible) if field.is_in(version) else kernel.ABSENT
