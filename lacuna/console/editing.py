@@ -1,7 +1,7 @@
 """Changes to the cluster. Each has a form, a preview of its effect, and a confirmation.
 
 An agent makes the change with the visitor's credentials, so the visitor needs exactly the permissions that Kafka
-requires. The confirmation carries a token for the previewed values, so no other values can be confirmed.
+requires. The confirmation contains a token for the previewed values, so no other values can be confirmed.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
