@@ -74,7 +74,7 @@ app = LazyGroup(
 def main() -> None:
     if isinstance(sys.stdout, TextIOWrapper):
         # Characters that the terminal's encoding lacks are printed as escapes, which is standard error's default
-        # behavior.
+        # behaviour.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app.main(prog_name="lacuna", standalone_mode=False)

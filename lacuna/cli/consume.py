@@ -360,7 +360,7 @@ def _print(outputs: Iterable[bytes]) -> None:
     """Print each output immediately. Raises BrokenPipeError once the reader has gone, even without output."""
     stream = sys.stdout.buffer
     readers = select.poll()
-    readers.register(stream, 0)  # no events but the closed other end, which is always reported
+    readers.register(stream, 0)  # no events: that the other end has closed is always reported
     for output in outputs:
         if output:
             stream.write(output)

@@ -7,7 +7,7 @@ _LISTEN: Final = "--listen HOST:PORT"
 _CLUSTER: Final = ("--bootstrap HOST:PORT", _LISTEN)
 _FOLDER: Final = ("--data PATH", "--objects PATH")
 
-#: The hint names the first option in a row that the command has.
+#: Of the options in a row, the hint names the first one that the command has.
 _INSTEAD: Final[dict[str, tuple[str, ...]]] = {
     "--port": (_LISTEN, *_CLUSTER),
     "--host": (_LISTEN, *_CLUSTER),

@@ -141,7 +141,7 @@ async def _check_empty(bootstrap: Agents, group: str) -> str:
 
 
 async def _listed(bootstrap: Agents, group: str) -> ListedGroup | None:
-    """Find the group by asking every agent, since each lists only its own. Return None if there is none."""
+    """Find the group by querying every agent, since each lists only its own. Return None if there is none."""
     async for each in listed_groups(bootstrap):
         if each.group_id == group:
             return each

@@ -39,7 +39,7 @@ SUPERVISED = "LACUNA_SUPERVISED"
 _COLLECT_AFTER = 50_000
 #: The number of young collections before a collection of the middle generation, and of middle collections before a full
 #: one. Each collection is a single step. While a million offsets arrived, a middle collection took 133 ms after 50
-#: young collections, and takes 31 ms after 10.
+#: young collections, but only 31 ms after 10.
 _YOUNG = 10
 _MIDDLE = 500
 
@@ -76,7 +76,8 @@ def _spare_the_collector() -> None:
 def _keep_freed_memory() -> None:
     """Make malloc keep freed read buffers instead of returning them to the kernel.
 
-    The kernel clears each new page, which cost a reading server a fifth of its CPU time. Only glibc has these settings.
+    The kernel clears each new page, which cost a server under read load a fifth of its CPU time. Only glibc has these
+    settings.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -89,7 +90,7 @@ async def _run(main: Coroutine[Any, Any, None]) -> None:
     working = asyncio.ensure_future(main)
 
     def stop() -> None:
-        # A second Ctrl-C ends the process at once.
+        # A second Ctrl-C ends the process immediately.
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
         notify(STOPPING)

@@ -1,7 +1,7 @@
 """Changes to the cluster. Each has a form, a preview of its effect, and a confirmation.
 
 An agent makes the change with the visitor's credentials, so the visitor needs exactly the permissions that Kafka
-requires. The confirmation carries a token for the previewed values, so no other values can be confirmed.
+requires. The confirmation contains a token for the previewed values, so no other values can be confirmed.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -222,7 +222,7 @@ class Edit:
         return f"{turn.request.url.path}?{query}" if query else turn.request.url.path
 
     def _action(self, turn: Turn) -> str:
-        """Return the text to bind a confirmation's token to: the change with these values."""
+        """Return the text to which a confirmation's token is bound: the change with these values."""
         values = "\0".join(f"{name}\0{value}" for name, value in sorted(turn.given.items()))
         return f"{self._address(turn)} {sha256(values.encode('utf-8', 'replace')).hexdigest()}"
 

@@ -103,7 +103,7 @@ class Login:
 
 
 class Logins:
-    """All logins. Beyond a limit, the oldest ends."""
+    """All logins. Beyond a limit, the oldest login ends."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds

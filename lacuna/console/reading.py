@@ -25,7 +25,7 @@ from lacuna.wire.messages import fetch as wire
 _GROUP: Final = 1000
 #: The minimum share of a Fetch for one partition, in bytes.
 _LEAST_BYTES: Final = 16 << 10
-#: Each time that a stretch of offsets has too few records, the next stretch is longer by this factor.
+#: Each time a stretch of offsets has too few records, the next stretch is longer by this factor.
 _LONGER: Final = 16
 
 #: Offsets, keyed by partition.

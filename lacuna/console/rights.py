@@ -109,7 +109,7 @@ class RightsOfUsers:
     """Caches the rights of recent users for a short time."""
 
     def __init__(self, seconds: Callable[[], float], *, has_acls: bool) -> None:
-        """Without ACLs, every user has all rights, and agents are not asked."""
+        """Without ACLs, every user has all rights, and agents are not queried."""
         self._seconds = seconds
         self._has_acls = has_acls
         self._key = secrets.token_bytes(32)

@@ -66,7 +66,7 @@ class Sampler:
             self._samples.append(sample)
 
     def rates(self, sample: Sample) -> Mapping[bytes, float]:
-        """Return each topic's growth in offsets per second over the last minute; empty if it is not known."""
+        """Return each topic's growth in offsets per second over the last minute; empty if unknown."""
         before = self._samples[0] if self._samples else sample
         passed = sample.seconds - before.seconds
         if passed < _FRESH_SECONDS:

@@ -102,7 +102,7 @@ def _close_one(connections: Iterable[Doorkeeper]) -> None:
 
 
 class Quiet(logging.Filter):
-    """Limits uvicorn's messages about requests to one a minute, because any client can cause many."""
+    """Limits uvicorn's messages about requests to one per minute, because any client can cause many."""
 
     def __init__(self) -> None:
         super().__init__()

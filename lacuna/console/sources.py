@@ -21,8 +21,8 @@ class Sources:
     """The sources of the pages' data.
 
     `control` supplies metadata, `agents` supply records, and `status` supplies the state of all control planes.
-    `has_acls` is false if every user may do anything. `reports` are those of the agents in this process, by lease id,
-    which are newer than the control plane's. `shown` serves /metrics if this process is part of the cluster.
+    `has_acls` is false if every user may do anything. `reports` contains, by lease id, reports from the agents in this
+    process, which are newer than the control plane's. `shown` serves /metrics if this process is part of the cluster.
     """
 
     control: ControlClient

@@ -52,7 +52,7 @@ READ_COMMITTED: Final = 1
 
 #: The timeout of a request in seconds. A fetch waits for much less.
 _TIMEOUT_SECONDS: Final = 30.0
-#: How often a request about partitions is repeated while their leaders move, and the pause before each repetition.
+#: How many times a request about partitions is repeated while their leaders move, and the pause before each repetition.
 _ATTEMPTS: Final = 10
 _PAUSE_SECONDS: Final = 0.5
 #: The version of Metadata that contains all fields used here. Topic ids were added in version 10.
@@ -118,7 +118,7 @@ def name_of(code: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicThere:
-    """A topic of a cluster, with each partition's leader in `leaders`. Without topic ids, `topic_id` is empty."""
+    """A topic in a cluster, with each partition's leader in `leaders`. Without topic ids, `topic_id` is empty."""
 
     name: str
     topic_id: str
@@ -139,7 +139,7 @@ def link_of(source: "Kafka", topic: TopicThere) -> str:
 
 
 class Broker:
-    """A connection to one broker, which sends one request at a time, in a version that the broker supports."""
+    """A connection to one broker. It sends one request at a time, in a version that the broker supports."""
 
     def __init__(self, agents: Agents, what: str) -> None:
         self._connection = KafkaConnection(agents, _TIMEOUT_SECONDS)

@@ -68,7 +68,7 @@ async def standings(
         if names is None or name in names
         for index in range(len(topic.leaders))
     ]
-    # The source last, so that what it decides in the meantime counts as lag.
+    # The source is queried last, so that what it decides in the meantime counts as lag.
     copied = await target.offsets(places, LATEST, READ_UNCOMMITTED)
     stable = await source.offsets(places, LATEST, READ_COMMITTED)
     ends = await source.offsets(places, LATEST, READ_UNCOMMITTED)

@@ -68,7 +68,7 @@ class Track:
 
     @property
     def is_current(self) -> bool:
-        """Whether everything that the source has decided is copied."""
+        """Whether everything that the source has decided has been copied."""
         return 0 <= self.stable_offset <= self.copied
 
     def __str__(self) -> str:
@@ -178,7 +178,7 @@ class Following:
     """Copies the added partitions until it is cancelled or something fails.
 
     `progressed` is set after each commit and whenever a partition stops. `moved` is set when a broker turns out not to
-    lead, or not to know, a partition.
+    know a partition, or not to be its leader.
     """
 
     def __init__(
@@ -246,7 +246,7 @@ class Following:
                     await asyncio.sleep(_PAUSE_SECONDS)
                     continue
                 await self._outbox.room()
-                # Only the first partition may return a batch of any size, so each of them has its turn.
+                # Only the first partition may return a batch of any size, so the partitions take turns being first.
                 turn = (turn + 1) % len(tracks)
                 size = await self._fetch(broker, [*tracks[turn:], *tracks[:turn]])
                 await self._budget.spend(size)

@@ -287,7 +287,7 @@ def _refused(failed: Mapping[str, int], all_of_them: str) -> list[str]:
 
 
 async def _list_users(source: Kafka) -> Sequence[str]:
-    """Return a message for each user who has a password at the source, which reveals no passwords or hashes."""
+    """Return a message for each user who has a password at the source. The source reveals no passwords or hashes."""
     if not source.knows(wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST):
         return ()
     found = await source.ask(

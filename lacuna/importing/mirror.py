@@ -60,7 +60,7 @@ BEHIND: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportSettings:
-    """What to copy, and how. With `is_once`, the import ends once everything decided at its start is copied."""
+    """What to copy, and how. With `is_once`, the import ends once everything decided at its start has been copied."""
 
     selection: Selection
     is_once: bool = False
@@ -167,7 +167,7 @@ class Importer:
                     await self._target.close()
 
     async def _share(self, source: Kafka, target: Kafka) -> None:
-        """Copy this importer's share of the source's partitions until everything is copied."""
+        """Copy this importer's share of the source's partitions until everything has been copied."""
         self._workers = await self._target.renew(self._shown(source.cluster_id))
         if len(self._workers) > 1:
             self._tell_workers()
@@ -210,7 +210,7 @@ class Importer:
         self._tell(f"{others} the partitions from now on", once=False)
 
     async def _copy(self, source: Kafka, target: Kafka) -> bool:
-        """Copy until everything is copied (return False) or partitions are redistributed (return True)."""
+        """Copy until everything has been copied (return False) or partitions are redistributed (return True)."""
         workers = self._workers
         topics = Topics(source, target, self._settings.selection)
         aligned = await topics.align()
@@ -246,7 +246,7 @@ class Importer:
         return False
 
     async def _until_done(self, workers: Sequence[int]) -> None:
-        """Wait until everything decided at the start is copied or the importers change. Reports stopped partitions."""
+        """Wait until everything decided at the start is copied or the importers change. Report stopped partitions."""
         goals = {place: each.stable_offset for place, each in self.progress.tracks.items()}
         while self._workers == workers and not (self._settings.is_once and self._is_done(goals)):
             await self._progressed.wait()

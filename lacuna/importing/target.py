@@ -167,7 +167,7 @@ def _slice(stretch: Stretch, extents: bytes) -> ImportedSlice:
 
 
 def _extents(segment_id: SegmentId, copies: Sequence[Copy], written: WrittenSlice) -> bytes:
-    """Return the extent rows: runs of batches with equal flags, each up to 1 MiB in size or a single larger batch."""
+    """Return the extent rows: runs of batches with equal flags, of at most 1 MiB unless a single batch is larger."""
     starts = [0]
     size = 0
     for index, (copy, batch_size) in enumerate(zip(copies, written.batch_sizes, strict=True)):

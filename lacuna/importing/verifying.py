@@ -104,7 +104,7 @@ class Verifier:
         """Return a message for each mirror that extends beyond its source, which must have lost records."""
         source, target = self._clusters
         here = await target.offsets(places, LATEST, READ_UNCOMMITTED)
-        # The source last, so that it has everything that was copied.
+        # The source is queried last, so that it has everything that was copied.
         there = await source.offsets(places, LATEST, READ_UNCOMMITTED)
         return {
             place: f"{show(place)}: the copy ends at offset {end} and the source at {there[place]}: "

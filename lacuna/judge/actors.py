@@ -62,9 +62,9 @@ class Chances:
     overtaken: float = 0.05
     #: How often a producer asks for a last stable offset before it ends its transaction.
     curious: float = 0.1
-    #: How often a member of a share group holds its records for a while.
+    #: How often a member of a share group holds its records for some time.
     slow: float = 0.2
-    #: How often a producer fences the other producer with its id instead of waiting until that one has ended.
+    #: How often a producer fences the other producer with its id instead of waiting for it to end.
     rude: float = 0.15
 
 

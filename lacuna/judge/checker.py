@@ -33,7 +33,7 @@ from lacuna.judge.history import (
 
 #: The number of anomalies of a kind after which further ones are only counted.
 MOST_OF_A_KIND: Final = 100
-#: For how many seconds without a fault a committed record may stay invisible.
+#: The number of seconds without a fault for which a committed record may stay invisible.
 VISIBLE_WITHIN: Final = 30.0
 
 

@@ -84,7 +84,7 @@ def _list_edges(facts: Facts, nodes: Sequence[int], graph: Graph) -> None:
 
 
 def _register_edges(facts: Facts, nodes: Sequence[int], graph: Graph) -> None:
-    """Add the edges that follow from group offsets, which serve as registers whose values only grow."""
+    """Add the edges that can be derived from group offsets, which serve as registers whose values only grow."""
     takes: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for index in nodes:
         for take in facts.history[index].of(Take):

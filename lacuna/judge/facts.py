@@ -30,7 +30,7 @@ _COMMITTED_READS: Final = (READ, *TRANSACTIONS)
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """Behavior that Kafka rules out. `operations` are the indexes of the operations that prove it.
+    """Behaviour that Kafka rules out. `operations` are the indexes of the operations that prove it.
 
     In these operations, only the parts that mention an element of `focus` matter.
     """
@@ -43,7 +43,7 @@ class Anomaly:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What identifies the anomaly, even when only part of the history is judged."""
+        """A key that identifies the anomaly even when only part of the history is judged."""
         return self.kind, self.subject
 
 

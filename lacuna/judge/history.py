@@ -36,9 +36,9 @@ FIND: Final = "find"
 #: Share groups: records are acquired, and settled (accepted, released, rejected).
 ACQUIRE: Final = "acquire"
 SETTLE: Final = "settle"
-#: A reader got a batch with a wrong checksum.
+#: A reader received a batch with a wrong checksum.
 DAMAGED: Final = "damaged"
-#: A reader gets nothing, although the log continues.
+#: A reader received nothing, although the log continued.
 STUCK: Final = "stuck"
 #: A fault, or its end.
 FAULT: Final = "fault"

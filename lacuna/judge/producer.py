@@ -104,7 +104,7 @@ class Producer:
     """A producer of one generation, transactional if it has an id, otherwise idempotent.
 
     `version` is 1 for TV1 and 2 for TV2. `hurdle` is called before each batch to imitate what clients do when responses
-    are lost. It returns how often to send and abandon the request at first, and whether to send it again after its
+    are lost. It returns how many times to send and abandon the request first, and whether to send it again after its
     response.
     """
 

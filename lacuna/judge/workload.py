@@ -52,7 +52,7 @@ _SET: Final = 0
 _FEATURE: Final = "transaction.version"
 _TV2: Final = 2
 _SHARES: Final = "share.version"
-#: How long brokers may take to lead new topics, and how long one of the user's commands may run.
+#: How long brokers may take to become leaders of new topics, and how long one of the user's commands may run.
 _READY_SECONDS: Final = 60.0
 _COMMAND_SECONDS: Final = 60.0
 _WHOLE_BYTES: Final = 1 << 20
@@ -106,7 +106,7 @@ class Workload:
 
     @property
     def failures(self) -> dict[str, int]:
-        """How often steps have failed, by reason."""
+        """The number of failed steps, by reason."""
         return dict(self._world.failures)
 
     def _places(self, *topics: str) -> list[str]:

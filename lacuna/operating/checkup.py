@@ -1,7 +1,7 @@
 """Checks the health of a cluster through its agents.
 
-`look` asks all parts of the cluster at once and waits at most two seconds for each, so a part that does not answer
-becomes a problem without delaying the others. `problems_of` evaluates the answers, without further requests.
+`look` queries all parts of the cluster concurrently and waits at most two seconds for each, so a part that does not
+answer becomes a problem without delaying the others. `problems_of` evaluates the answers, without further requests.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from lacuna.wire.messages.configs import DescribeConfigsRequest, DescribeConfigs
 
 #: How long a part may take to answer.
 PART_SECONDS: Final = 2.0
-#: How long an agent may take to ask other parts. It asks twice in turn: for the addresses, then for the rest.
+#: How long an agent may take to query other parts. It sends two queries: for the addresses, then for the rest.
 _HEALTH_SECONDS: Final = 2 * PART_SECONDS + 0.5
 _AGENTS_AT_ONCE: Final = 32
 _SLOW_SECONDS: Final = 1.0
@@ -81,7 +81,7 @@ class SeenAgent:
 
 @dataclass(slots=True, kw_only=True)
 class Seen:
-    """The answers of a cluster's parts. A part that did not answer is None, with the reason in `problems`."""
+    """The answers from a cluster's parts. A part that did not answer is None, with the reason in `problems`."""
 
     cluster_id: str = ""
     agents: Sequence[SeenAgent] = ()
@@ -98,7 +98,7 @@ class Seen:
 
 
 async def look(agents: Agents) -> Seen:
-    """Ask all parts of a cluster. Raises NotAuthenticated, and UserError only for malformed addresses."""
+    """Query all parts of a cluster. Raises NotAuthenticated, and UserError only for malformed addresses."""
     seen = Seen()
     try:
         async with KafkaConnection(agents, PART_SECONDS) as connection:

@@ -1,4 +1,4 @@
-"""The demo's two scenarios, which a real client plays, with a description and a check of each step.
+"""The demo's two scenarios, which a real client runs, with a description and a check of each step.
 
 In the first, three producers take turns writing to a partition: a transaction that aborts, a plain producer, and a
 transaction that commits. In the second, every record is aborted: the consumer receives none, but must still move past

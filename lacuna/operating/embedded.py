@@ -184,7 +184,7 @@ class EmbeddedCluster:
         )
 
     async def _serve(self, load: LoopLoad) -> None:
-        """Start the control plane, and wait until it leads."""
+        """Start the control plane, and wait until it is the leader."""
         settings = self.settings
         address = socket_address(settings.data)
         prepare = state_settings(settings.groups, settings.producers)
@@ -232,7 +232,7 @@ class EmbeddedCluster:
         """Return another client of the control plane, with at most `max_partitions` views. `stop` closes it."""
         client: InProcessClient | SessionClient
         if isinstance(self.running, RunningNode):
-            # The control plane may lose and regain the leadership, just like a control plane in another process.
+            # The control plane may lose and regain leadership, just like a control plane in another process.
             node, bound = self.running.node, self.settings.service.max_outbox
             client = SessionClient(
                 [self.running.address],

@@ -43,7 +43,7 @@ class SharedJournalOptions:
 
     @contextmanager
     def opened(self) -> Iterator[Callable[[str], SharedJournal]]:
-        """Yields a function that makes the journal for the control plane at an address, without opening it."""
+        """Yields a function that creates the journal for the control plane at an address, without opening it."""
         with _set_up(self.kind, self.place, self.lease) as setup:
             yield lambda address: self.kind.journal(replace(setup, address=address))
 

@@ -168,7 +168,7 @@ def _look(store: ObjectStore, salvaged: Salvage) -> Objects:
 def _unknown(
     store: ObjectStore, salvaged: Salvage, leases: set[int], listed: set[SegmentKey]
 ) -> Iterator[ObjectInfo]:
-    """Yield the segments that the journal neither knows nor has deleted. Add all segments' keys to `listed`."""
+    """Yield the segments that the journal neither knows about nor has deleted. Add all segments' keys to `listed`."""
     for info in store.list(segments_prefix(salvaged.cluster_id)):
         try:
             _, segment_id = parse_segment_key(info.key)

@@ -14,7 +14,7 @@ _LAST_OFFSET: Final = (1 << 63) - 1
 
 
 class Kind(Enum):
-    """What a point is measured from."""
+    """The reference from which a point is measured."""
 
     EARLIEST = "earliest"
     END = "end"

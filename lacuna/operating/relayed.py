@@ -130,7 +130,7 @@ async def places_of(agents: Agents) -> Places:
 
 
 async def ask_agent(connection: KafkaConnection, question: AgentQuestion) -> AgentAnswer:
-    """Ask an agent. Raises BootstrapUnavailable, ControlPlaneUnavailable and other UserErrors."""
+    """Send a question to an agent. Raises BootstrapUnavailable, ControlPlaneUnavailable and other UserErrors."""
     request = AskControlRequest(question.SerializeToString())
     response = await connection.ask(ASK_CONTROL_REQUEST, ASK_CONTROL_RESPONSE, 0, request)
     code = ErrorCode(response.error_code)

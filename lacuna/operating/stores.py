@@ -32,7 +32,7 @@ _PAUSE_SECONDS = 1.0
 
 
 class StoreAheadError(UserError):
-    """The store contains a segment later than the journal's end, so the journal may lack acknowledged records."""
+    """The store contains a segment written after the journal's end, so the journal may lack acknowledged records."""
 
     def __init__(self, end: JournalEnd, later: LaterSegment) -> None:
         reached = f"after position {later.journal_position}" if later.journal_position else "later"
@@ -80,7 +80,7 @@ async def claim(store: ObjectStore, control: ControlClient) -> None:
     """Claims the store for this cluster, or checks that it already belongs to it.
 
     Raises ForeignStoreError if the store belongs to another cluster, or is unclaimed although the control plane refers
-    to records. Raises StoreAheadError if it contains a segment later than the journal's end. Also raises
+    to records. Raises StoreAheadError if it contains a segment written after the journal's end. Also raises
     ObjectStoreError, ControlPlaneUnavailable.
     """
     await control.cluster.ready()

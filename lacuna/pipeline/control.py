@@ -118,7 +118,7 @@ class JobClient:
         return logs
 
     def await_stable(self, reached: Mapping[PartitionKey, int], seconds: float) -> None:
-        """Waits up to `seconds` for a last stable offset to exceed that in `reached`, or for a partition's deletion."""
+        """Waits up to `seconds` for a last stable offset to exceed its value in `reached`, or for a deletion."""
         self._run(self._await_stable(reached, seconds))
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:

@@ -163,7 +163,7 @@ def builder_of(names: Iterable[str], max_bytes: int, expected_bytes: int = 0) ->
 
 
 class Shape:
-    """Makes record batches with the columns of `schema` from the records of one partition.
+    """Builds record batches with the columns of `schema` from the records of one partition.
 
     `constants` contains the values of columns that are the same for all records.
     """

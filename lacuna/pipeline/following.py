@@ -73,8 +73,8 @@ def follow(
 
     Across all partitions and topics that are followed, no step splits a transaction. An open transaction can delay
     steps, but no longer than its timeout. Steps are at least `every` seconds apart. The other arguments and the errors
-    are those of `lacuna.read`. If the control plane is unreachable, `follow` waits up to two minutes for it. If only
-    the bucket is given, each step contains the records that a newer metadata snapshot adds.
+    are the same as for `lacuna.read`. If the control plane is unreachable, `follow` waits up to two minutes for it. If
+    only the bucket is given, each step contains the records that a newer metadata snapshot adds.
     """
     query = Query.of(topics, start=start, columns=columns, partitions=partitions, headers=headers)
     if every <= 0:
@@ -165,7 +165,7 @@ class _Follower:
 
 
 def _until(is_over: Event, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the batches. Raises PipelineError once `is_over` is set, since the objects are no longer pinned then."""
+    """Yields the batches. Raises PipelineError once `is_over` is set, since the objects are then no longer pinned."""
     while True:
         if is_over.is_set():
             raise PipelineError(

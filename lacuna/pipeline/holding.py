@@ -11,7 +11,8 @@ from lacuna.controlplane.v1.log_pb2 import PinReads, UnpinReads
 from lacuna.pipeline.control import JobClient, check
 from lacuna.pipeline.errors import StaleMetadataError
 
-#: How long, in seconds, a killed job's garbage and pinned objects stay, and a job survives without the control plane.
+#: How long, in seconds, a killed job's garbage and pinned objects are kept; also how long a job survives
+#: without the control plane.
 HOLD_SECONDS: Final = 600.0
 
 
@@ -78,7 +79,7 @@ class ReadHold:
         try:
             codes = self._renew()
         except (ControlPlaneUnavailable, CommandRefused):
-            return  # a later renewal may succeed; its reply says whether the hold has ended
+            return  # a later renewal may succeed; its reply shows whether the hold has ended
         if any(code != ErrorCode.NONE for code in codes):
             self.lost.set()
 

@@ -34,7 +34,7 @@ Plan = TypeVar("Plan")
 #: memory.
 _READ_AT_ONCE: Final = 128
 _PUTS_AT_ONCE: Final = 32
-#: How many times the logs are read again if merging was faster.
+#: How many times the logs are read again if merging is faster.
 _TRIES: Final = 10
 
 
@@ -63,8 +63,8 @@ def with_copies(
     result.
 
     Segments in `known` are skipped. So are damaged or lost segments, which their readers will report. Raises
-    StaleMetadataError if merging keeps moving segments before they are copied, and the errors of `read`, `put` and the
-    control plane.
+    StaleMetadataError if merging keeps moving segments before they are copied, and any errors from `read`, `put` and
+    the control plane.
     """
     copied = set(known)
     for _ in range(_TRIES):
@@ -107,7 +107,7 @@ def beneath_encryption(store: ObjectStore) -> ObjectStore:
 
 
 def put_into(bucket: ObjectStore) -> Callable[[HotCopy], None]:
-    """Returns a function that puts a copy into the bucket unless there is one. It raises PipelineError."""
+    """Returns a function that puts a copy into the bucket unless one exists. It raises PipelineError."""
     bare = beneath_encryption(bucket)
 
     def put(copy: HotCopy) -> None:

@@ -1,4 +1,4 @@
-"""Prevents py4j and PySpark from logging tracebacks at Ctrl-C, replacing its handler, or losing the interrupt."""
+"""Prevents py4j and PySpark from logging tracebacks on Ctrl-C, replacing its handler, or losing the interrupt."""
 
 import _thread
 import logging
@@ -22,7 +22,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Prevents py4j from logging its own tracebacks during the block, as it does at Ctrl-C."""
+    """Prevents py4j from logging its own tracebacks during the block, as it does on Ctrl-C."""
     own, level = logging.getLogger("py4j"), logging.getLogger("py4j").level
 
     def is_wanted(record: logging.LogRecord) -> bool:
@@ -56,7 +56,7 @@ def handler_kept() -> Iterator[None]:
 def raised_again() -> Iterator[None]:
     """Raises a KeyboardInterrupt again if Python dropped it during the block.
 
-    py4j releases JVM objects in garbage-collection callbacks. Python only reports exceptions raised in callbacks, so
+    py4j releases JVM objects in garbage-collection callbacks. Python merely reports exceptions raised in callbacks, so
     Ctrl-C at such a moment would be lost, and the job would continue.
     """
     hook = sys.unraisablehook

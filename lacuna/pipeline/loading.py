@@ -50,7 +50,7 @@ def load_blocks(
     block_bytes: int = BLOCK_BYTES,
     skip: Skip | None = None,
 ) -> Iterator[Block]:
-    """Yields the pieces, in order, in blocks of up to `block_bytes` or a single larger piece.
+    """Yields the pieces, in order, in blocks of at most `block_bytes`, unless a single piece is larger.
 
     Raises DataLossError if an object is gone, DamagedDataError if bytes differ from those written, and PipelineError if
     the store fails. If `skip` is given, it receives the first two errors instead, in another thread, and the readable
@@ -94,7 +94,7 @@ def _load_intact(store: ObjectStore, cluster_id: str, piece: Piece, skip: Skip) 
 
 
 def cut_pieces(pieces: Iterable[Piece], block_bytes: int) -> Iterator[list[Piece]]:
-    """Divides consecutive pieces into groups of up to `block_bytes` or a single larger piece."""
+    """Divides consecutive pieces into groups of at most `block_bytes`, unless a single piece is larger."""
     group: list[Piece] = []
     size = 0
     for piece in pieces:

@@ -401,7 +401,7 @@ class Resolver:
 
 
 def _given(part: Part, offsets: Mapping[Any, Any], query: Query, name: str) -> int | None:
-    """Looks up a partition's offset in offsets by partition, or by topic and partition. JSON keys are text."""
+    """Looks up a partition's offset in a mapping by partition, or by topic and partition. JSON keys are text."""
     of_topic = offsets.get(part.topic)
     if isinstance(of_topic, Mapping):
         offsets = of_topic

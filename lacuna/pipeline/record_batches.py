@@ -138,9 +138,9 @@ def _threads(store: ObjectStore) -> int:
 
 
 def in_order(units: Iterator[Iterator[Item]], threads: int) -> Iterator[Item]:
-    """Yields the items of one unit after another, while threads make the next item of each of `threads` units.
+    """Yields the items of one unit after another, while threads produce the next item of each of `threads` units.
 
-    If `threads` is 1, the caller's thread makes the items.
+    If `threads` is 1, the caller's thread produces the items.
     """
     if threads == 1:
         for each in units:

@@ -35,8 +35,8 @@ def run_tasks(
     """Runs `work(task, attempt id)` for each of `tasks`, as one Spark job.
 
     The attempt id is unique to each attempt. When a task ends, one of PySpark's threads calls `tell` with the task's
-    index and result; all these calls precede the return of `run_tasks`. If a task fails, Spark cancels the others, and
-    the task's error is raised.
+    index and result; all these calls are made before `run_tasks` returns. If a task fails, Spark cancels the others,
+    and the task's error is raised.
     """
     if not tasks:
         return

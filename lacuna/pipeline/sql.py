@@ -48,7 +48,8 @@ _BARE_OFFSET: Final = re.compile(r'(?<!")\boffset\b(?!")', re.IGNORECASE)
 
 @contextmanager
 def answer(source: Source, statement: str, *, as_of: Time | None = None) -> Iterator[Any]:
-    """Runs a statement, and yields DuckDB's connection, which holds the result. Objects are pinned until the end.
+    """Runs a statement, and yields DuckDB's connection, which holds the result. Objects stay pinned until the block
+    ends.
 
     All topics are read up to one cut, which splits no transaction: the current one, or the one at `as_of`. With
     metadata from the bucket, `as_of` shows what consumers could see at that time, which may split transactions. Raises

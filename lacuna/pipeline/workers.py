@@ -16,7 +16,7 @@ OpenSpark: TypeAlias = Callable[[], "SparkSession"]
 """Returns the job's Spark session; the first call starts it."""
 
 SPARK_FROM_BYTES: Final = 1 << 30
-"""The default number of stored bytes from which a job uses Spark. With less to read, the JVM costs more."""
+"""The default number of stored bytes from which a job uses Spark. With less to read, the JVM is not worth its cost."""
 
 #: The maximum number of concurrent tasks in this process, which limits its memory.
 _MOST_THREADS: Final = 4
@@ -37,7 +37,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Runs a job's tasks on Spark, if it is available and they read `spark_from_bytes` or more; or in this process."""
+    """Runs a job's tasks on Spark if it is available and they read `spark_from_bytes` or more, else in this process."""
 
     open_spark: OpenSpark | None = None
     spark_from_bytes: int = 0

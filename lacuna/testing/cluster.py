@@ -191,8 +191,8 @@ class Cluster:
         self.embedded.running.runtime.tick()
         self._clock.advance(milliseconds)
         self.embedded.running.runtime.expect_jump(milliseconds)
-        # Agents renew their leases before the tick that ends overdue leases. `start` sends the renewals at once,
-        # because the control plane's own tick may be next in the loop.
+        # Agents renew their leases before the tick that ends overdue leases. `start` sends the renewals
+        # immediately, because the control plane's own tick may be next in the loop.
         agents = self.embedded.agents
         renewals = [start(agent.context.lease.renew(), "renewal") for agent in agents]
         await asyncio.gather(*filter(None, renewals))

@@ -5,7 +5,7 @@
         producer = Producer({"bootstrap.servers": lacuna_cluster.bootstrap, "transactional.id": "t"})
 
     lacuna_cluster            one cluster per session, in a thread of the test process
-    lacuna_topic              makes a topic that no other test uses: lacuna_topic(partitions=1, **configs) -> name
+    lacuna_topic              creates a topic that no other test uses: lacuna_topic(partitions=1, **configs) -> name
     lacuna_private_cluster    a cluster for this test alone, which it may kill, restart, and move forward in time
     lacuna_process            `lacuna up` as a process for this test alone, which it may kill with SIGKILL
     lacuna_options            a dict of Cluster's keyword arguments for both clusters; override it to change them

@@ -118,7 +118,7 @@ RECORDS: Final = {
     ),
     "kafka-transaction-coordinator": ("TransactionLog",),
 }
-#: Requests that no bytes may follow. In these, they could be records or partitions that would silently be ignored.
+#: Requests that no extra bytes may follow, since these could be records or partitions that would be ignored silently.
 EXACT: Final = ("FetchRequest", "ProduceRequest")
 MESSAGES: Final = Path(__file__).parent / "messages"
 RECORD_MESSAGES: Final = Path(__file__).parent / "records.py"

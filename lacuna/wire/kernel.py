@@ -2,7 +2,7 @@
 # cython: initializedcheck=False, warn.unreachable=False
 """Reads and writes messages according to plans.
 
-A plan, made by `lacuna.wire.layout`, describes the bytes of one struct in one version. It has a code for each field of
+A plan, built by `lacuna.wire.layout`, describes the bytes of one struct in one version. It has a code for each field of
 a named tuple, in order. Cython compiles this module, or Python interprets it; `kernel.pyi` declares the types for
 callers.
 
@@ -221,7 +221,7 @@ class Encoded:
 class Codec:
     """Reads and writes all versions of one message.
 
-    `plan_of(version)` makes the plan of a version. It is called once for each version, and raises an error for an
+    `plan_of(version)` builds the plan for a version. It is called once for each version, and raises an error for an
     unknown version. With `is_exact`, no bytes may follow the end of the message. `elements` is the number of array
     elements in the last message read. `errors` contains the error codes other than 0 in the last message written, or is
     None if there were none.
@@ -294,7 +294,7 @@ class Codec:
 
 @cython.cfunc
 def _written(codec: Codec, message: object, version: cython.int) -> tuple:
-    """Write a message, reusing the previous message's buffer if it is free: a new one takes as long as a few fields."""
+    """Write a message, in the last message's buffer if it is free: a new one takes as long as writing a few fields."""
     target: _Target = codec.spare
     codec.spare = None
     # When interpreted, another thread might run between these two lines.
@@ -896,7 +896,7 @@ def _make_room(target: _Target, size: cython.Py_ssize_t) -> cython.int:
     return 0
 
 
-# When interpreted, a call for each number takes too long, so adjacent numbers are read and written at once.
+# When interpreted, a call for each number takes too long, so adjacent numbers are read and written together.
 
 if not cython.compiled:
 

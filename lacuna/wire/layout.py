@@ -12,7 +12,7 @@
 
 The annotations of a named tuple define the layout: the fields in the order in which they are sent, each with its kind
 and the versions that contain it. Type checkers see only the Python types. In a version without a field, reading yields
-the tuple's default, and writing omits the field. Each version's plan for lacuna.wire.kernel is made on first use.
+the tuple's default, and writing omits the field. Each version's plan for lacuna.wire.kernel is built on first use.
 """
 
 from collections.abc import Callable, Sequence
@@ -63,8 +63,8 @@ _ARRAY_LENGTH: Final = 4
 class In:
     """The versions that contain a field: `since` to `until`, including both; None means no end.
 
-    If the field may be null, `null_since` is the first version in which it may, by default the first that contains it.
-    A field with a `tag` is a tagged field (KIP-482).
+    If the field may be null, `null_since` is the first version in which it may be null; by default, the first that
+    contains it. A field with a `tag` is a tagged field (KIP-482).
     """
 
     since: int = 0
@@ -77,7 +77,7 @@ class In:
 class Field(In):
     """One field of a struct. `kind` is one of the kernel's kinds, or the field's Struct.
 
-    The other attributes are those of `In`, but `null_since` is None if no version allows null.
+    The other attributes are the same as in `In`, but `null_since` is None if no version allows null.
     """
 
     kind: "int | Struct"
@@ -130,7 +130,7 @@ class Struct:
         kernel.hasten(make, self.defaults)
 
     def plan(self, version: int, is_flexible: bool) -> kernel.Plan:
-        """Make the kernel's plan for one version."""
+        """Build the kernel's plan for one version."""
         codes, tag_codes, tags = bytearray(), bytearray(), {}
         for i, field in enumerate(self.fields):
             code = field.code(version, is_flexible) if field.is_in(version) else kernel.ABSENT

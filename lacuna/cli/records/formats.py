@@ -166,8 +166,7 @@ def _always(column: _Column) -> Callable[[bytes], _Column]:
     return lambda _: column
 
 
-#: kcat's placeholder → its code in a template for %, and the function that returns, for a text for null, the column
-#: of a portion's values.
+#: kcat's placeholder → its code in a %-template, and the function that returns its column, given the text for null.
 _PLACEHOLDERS: Final[dict[str, tuple[bytes, Callable[[bytes], _Column]]]] = {
     "t": (b"%b", _always(_topics)),
     "p": (b"%d", _always(_number_of("partition"))),

@@ -7,7 +7,7 @@
 Each put uses a new random salt for all cells of its object. The object's key is derived from the cluster's key, the
 salt and the object's name (HKDF-SHA256), so no other object has it. The nonce of a cell is the cell's number, and the
 tag also authenticates the prefix. Changed bytes, misplaced cells, renamed objects and truncation are therefore all
-detected. The size of an object follows from its stored size.
+detected. The size of an object is derived from its stored size.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STORED_CELL_SIZE: Final = CELL_SIZE + _OVERHEAD
 _PURPOSE: Final = b"lacuna object v1\0"
 
 FindKey = Callable[[str], bytes]
-"""Returns the key of the cluster that has an id."""
+"""Returns the cluster key with the given id."""
 
 
 def is_encrypted(beginning: Part) -> bool:

@@ -122,7 +122,7 @@ def _is_open_to_others(file: os.stat_result) -> bool:
 class KeyFile:
     """The keys in a file, which is reread whenever it changes.
 
-    If it cannot be reread, the keys already loaded stay in use, and a warning gives the reason. Raises
+    If it cannot be reread, the keys already loaded remain in use, and a warning gives the reason. Raises
     `StoreMisconfiguredError` if the first read fails.
     """
 

@@ -62,7 +62,7 @@ _THREADED_FROM: Final = 4
 
 @dataclass(slots=True)
 class _Joined:
-    """A request for the cells `first` to `last` of one object, which serves the reads with these indexes."""
+    """A request for the cells `first` to `last` of one object. It serves the reads with the indexes in `reads`."""
 
     key: str
     first: int
@@ -71,7 +71,7 @@ class _Joined:
 
 
 class EncryptedStore(RangeReader, Generic[Inner]):
-    """An `ObjectStore` that keeps its objects, encrypted, in `inner`, except for those under the keys in `plain`.
+    """An `ObjectStore` that encrypts all objects, except those under the keys in `plain`, and keeps them in `inner`.
 
     `random_bytes` supplies salts. Methods may also raise `DamagedObjectError`, and `StoreMisconfiguredError` if a key
     is missing.

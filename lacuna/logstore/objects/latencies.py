@@ -23,7 +23,7 @@ def request_kind(operation: str, size: int) -> Kind:
 
 
 class Latencies:
-    """The 95th percentile of the recent request durations of each kind, in seconds. Thread-safe."""
+    """The 95th percentile of recent request durations for each kind, in seconds. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

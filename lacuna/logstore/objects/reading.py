@@ -309,7 +309,7 @@ def read_files(
 
     Range k is the `sizes[k]` bytes at `positions[k]`, which go to starts[k] in `buffer`. All arguments except the first
     and last are array("q"). Returns an array("q") with the number of bytes read for each range, or -errno. Raises
-    ValueError for a range that does not fit the buffer.
+    ValueError for a range that does not fit into the buffer.
     """
     count: cython.Py_ssize_t = len(positions)
     files: cython.Py_ssize_t = len(paths)

@@ -388,7 +388,7 @@ class S3Store(RangeReader):
         return self._read_with_etag(key, size, **arguments)[0]
 
     def _read_with_etag(self, key: str, size: int = 0, **arguments: str) -> tuple[bytearray, str]:
-        """Read an object or a range of it, which has about `size` bytes if that is known.
+        """Read an object or a range of it. `size` is its approximate size in bytes, or 0 if unknown.
 
         boto3 repeats failed requests, but not those whose response body breaks off.
         """
@@ -442,7 +442,7 @@ class S3Store(RangeReader):
             return self._second_client
 
     def _settle_refusal(self, key: str, body: bytes, refusal: "_RefusedError") -> None:
-        """Raise an error unless an earlier attempt of this client created the object."""
+        """Raise an error unless an earlier attempt by this client created the object."""
         try:
             if refusal.repeated and self._read(key) == body:
                 return

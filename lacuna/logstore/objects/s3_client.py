@@ -58,7 +58,7 @@ def s3_clients(
 
 
 def _session() -> Any:
-    """Return a session that shares boto3's description of S3 with the others, since loading it takes a tenth of a
+    """Return a session that shares boto3's description of S3 with other sessions, since loading it takes a tenth of a
     second.
     """
     session = Session()

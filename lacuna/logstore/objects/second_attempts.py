@@ -1,8 +1,8 @@
 """Makes second attempts at requests that take too long.
 
 A few requests take many times longer than most, because of a busy disk or a lost packet, and a second attempt is very
-unlikely to meet the same problem. A request that takes longer than 95% of the requests of its kind is therefore *slow*,
-and is made again over a different connection (adr/0069).
+unlikely to encounter the same problem. A request that takes longer than 95% of requests of its kind is therefore
+*slow*, and is made again over a different connection (adr/0069).
 
 After a front end is replaced, or a NAT forgets a connection, nothing arrives on that connection anymore. TCP takes many
 seconds to notice, and so does any timeout that allows for slow requests. A request without a response after about a
@@ -28,7 +28,7 @@ T = TypeVar("T")
 SLOW: Final = "slow"
 SILENT: Final = "silent"
 
-#: The second attempts that each successful call earns. A generally slow store thus does not get every request twice.
+#: The second attempts that each successful call earns. A generally slow store thus does not get all requests twice.
 _SHARE: Final = 0.05
 #: The number of attempts at silent requests that are allowed at a time. Slow requests do not use them up.
 _RESERVE: Final = 10.0

@@ -42,7 +42,7 @@ class ObjectStoreError(Exception):
 
 
 class InvalidKeyError(ObjectStoreError, ValueError):
-    """A key or prefix that some store cannot hold. It is always a bug in the caller, and never a client's fault."""
+    """A key or prefix that some store cannot hold. This is always a bug in the caller, never a client's fault."""
 
 
 class KeyedError(ObjectStoreError):
@@ -313,7 +313,7 @@ class ObjectStore(Protocol):
 
     @property
     def reads_at_once(self) -> int:
-        """The number of concurrent `get` calls beyond which more calls only slow each other down."""
+        """The number of concurrent `get` calls beyond which additional calls only slow each other down."""
 
     @property
     def metrics(self) -> StoreMetrics:

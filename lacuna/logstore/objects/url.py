@@ -34,7 +34,7 @@ def _forms(is_one: Callable[[StoreKind], bool]) -> str:
 
 
 FORMS: Final = _forms(lambda _: True)
-"""The forms of stores' URLs, as messages and help texts show them. The three constants below have the forms of some
+"""The forms of stores' URLs, as messages and help texts show them. The three constants below contain the forms of some
 kinds.
 """
 SHARED_FORMS: Final = _forms(lambda kind: kind.is_shared)

@@ -55,7 +55,7 @@ Headers: TypeAlias = tuple[tuple[bytes, bytes | None], ...]
 # A record as the kernel returns it: attributes, timestamp delta, offset delta, key, value, headers.
 RawRecord: TypeAlias = tuple[int, int, int, bytes | None, bytes | None, Headers]
 _OFFSET_DELTA: Final = 2
-# A varint of 32 bits has five bytes.
+# A 32-bit varint has at most five bytes.
 _MAX_SIZE_SHIFT: Final = 28
 
 
@@ -193,7 +193,8 @@ class RecordBatch:
     def record_groups(
         self, most: int, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
     ) -> Iterator[list[Record]]:
-        """Yield the records in lists of at most `most`, to limit memory: 7 bytes can become an object of hundreds.
+        """Yield the records in lists of at most `most`, to limit memory: a 7-byte record can become an object of
+        hundreds of bytes.
 
         Raises the same errors as `records` when it reaches the first invalid record.
         """

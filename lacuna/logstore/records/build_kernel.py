@@ -38,8 +38,8 @@ MODULES: Final = (
     "lacuna.logstore.records.encoding",
     "lacuna.logstore.records.legacy.kernel",
 )
-#: Cython's code for memoryviews, in a separate module: if each module contained it, it would be half of the C
-#: compiler's work.
+#: Cython's code for memoryviews, in a separate module: if each module contained it, it would account for half of the
+#: C compiler's work.
 SHARED: Final = "lacuna.logstore.records._memoryviews"
 _PACKAGE: Final = Path(__file__).parents[2]
 #: The headers that `records` modules include.

@@ -506,7 +506,7 @@ class _Scan:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def fail(self) -> cython.int:
-        """Raise the error for the fault. If a section is malformed, `kernel.read_records` finds out how."""
+        """Raise the error for the fault. If a section is malformed, `kernel.read_records` determines how."""
         if self.fault == _OUT_OF_ORDER:
             raise InvalidRecordError(f"its offset delta {self.delta} is out of order", self.index)
         if self.fault == _FAR_TIME:
@@ -663,7 +663,7 @@ class ColumnBuilder:
     @cython.nogil
     @cython.exceptval(check=False)
     def size_of(self, scan: _Scan) -> cython.longlong:
-        """Return the number of bytes by which the record counts towards max_bytes."""
+        """Return the number of the record's bytes that count towards max_bytes."""
         size: cython.longlong = 0
         if self.has_keys:
             size += max(scan.key_length, 0)
@@ -677,7 +677,7 @@ class ColumnBuilder:
     @cython.nogil
     @cython.exceptval(check=False)
     def has_room(self, scan: _Scan) -> cython.bint:
-        """Whether the record fits the reserved room. Room for headers is reserved for one record at a time."""
+        """Whether the record fits into the reserved room. Room for headers is reserved for one record at a time."""
         return (
             self.count < self.rows
             and (not self.has_keys or self.keys.has_room(scan.key_length))

@@ -72,8 +72,8 @@ class Compression:
 
     @classmethod
     def of_kafka(cls, name: str, level: int | None) -> Compression:
-        """Return the compression for the values of Kafka's configs. A level that the library lacks becomes the nearest
-        one.
+        """Return the compression for the values of Kafka's configs. A level that the library lacks is replaced by the
+        nearest one.
         """
         codec = _KAFKA_NAMES[name]
         if level is not None:

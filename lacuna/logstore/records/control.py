@@ -93,7 +93,7 @@ def _read_marker(record: Record, control_type: ControlType) -> EndTxnMarker:
 def filler(asked_offset: int, end_offset: int) -> bytes:
     """Return a batch that moves a client from `asked_offset` to `end_offset` without a visible record (S17).
 
-    It contains one synthetic control record, at end_offset - 1: the commit of a transaction of producer id 0. No such
+    It contains one synthetic control record, at end_offset - 1: the commit of a transaction by producer id 0. No such
     transaction exists, so every client skips the record. The batch begins at `asked_offset`, or later if
     last_offset_delta would otherwise exceed 2^31-1. Raises ValueError for an empty range.
     """

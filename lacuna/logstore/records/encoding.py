@@ -119,7 +119,7 @@ class _Headers:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def find(self, row: cython.longlong) -> cython.longlong:
-        """Set `first` and `end` to the range of a row's headers. Return an upper bound of their encoded size."""
+        """Set `first` and `end` to the range of a row's headers. Return an upper bound on their encoded size."""
         size: cython.longlong = 0
         i: cython.longlong
         self.first = self.end = 0

@@ -46,7 +46,7 @@ class CorruptBatchError(RecordsError):
 
 
 class InvalidRecordError(RecordsError):
-    """A batch or record violates the format, although its checksum is right.
+    """A batch or record violates the format, although its checksum is correct.
 
     `record_index` is the record's index in its batch, or -1 if the batch itself is invalid. `faults` pairs the index of
     each bad record with the reason.

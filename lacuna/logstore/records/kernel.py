@@ -207,10 +207,10 @@ def summarize(
     earliest: cython.longlong,
     latest: cython.longlong,
 ) -> object:
-    """Return the layout.BatchSummary of an uncompressed batch that a producer may send, otherwise None.
+    """Return the layout.BatchSummary of an uncompressed batch that a producer may send, or None.
 
-    After None, call `validate.validate_produced`: the batch is compressed or invalid. Accepts a batch of at most
-    `max_bytes` with timestamps (ms) from `earliest` to `latest`.
+    If it returns None, call `validate.validate_produced`: the batch is compressed or invalid. Accepts a batch of at
+    most `max_bytes` with timestamps (ms) from `earliest` to `latest`.
     """
     raw = memoryview(buffer)
     data: cython.const[cython.uchar][::1] = raw

@@ -116,7 +116,7 @@ class BatchSummary(NamedTuple):
     """The properties of a valid produced batch that a commit needs.
 
     `max_timestamp` is the largest timestamp of the records (ms, -1 if they have none), whereas `declared_max_timestamp`
-    is what the header says.
+    is the one in the header.
     """
 
     record_count: int

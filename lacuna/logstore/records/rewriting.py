@@ -47,7 +47,7 @@ _NO_TIMESTAMP = cython.declare(cython.longlong, -1)
 _MAX_RECORD_HEAD = cython.declare(cython.Py_ssize_t, 21)
 # Clearing unused memory would cost more than growing.
 _FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 1 << 14)
-# A loop copies shorter bodies faster than a call.
+# For bodies shorter than this, a loop copies faster than a call does.
 _SHORT = cython.declare(cython.Py_ssize_t, 16)
 _NOTHING = array("q")
 # The words of a KeyTable's slot: both halves of the key's hash, and the offset plus one (0 if the slot is free).

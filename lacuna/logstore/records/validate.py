@@ -7,7 +7,7 @@
 | larger than max.message.bytes, or decompresses beyond the limit | MESSAGE_TOO_LARGE |
 | a codec that does not exist; zstd below Produce v7 | UNSUPPORTED_COMPRESSION_TYPE |
 | base_offset not 0, a count that contradicts last_offset_delta, a control batch, a negative sequence or
-  epoch with a producer id, a transaction without a producer id, records that do not fit their batch, a null key on a
+  epoch with a producer id, a transaction without a producer id, records that do not match their batch, a null key on a
   compacted topic, a compressed record larger than max.decompressed.message.bytes | INVALID_RECORD |
 | data that cannot be decompressed, an LZ4 frame with linked blocks or a dictionary (Kafka returns
   UNKNOWN_SERVER_ERROR, which says nothing) | INVALID_RECORD |
@@ -59,7 +59,7 @@ _KEYLESS: Final = "a compacted topic needs a key in every record"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceRules:
-    """What a topic and a request version require of a batch. Sizes are in bytes, timestamps in ms.
+    """The requirements of a topic and a request version for a batch. Sizes are in bytes, timestamps in ms.
 
     `max_message_bytes` applies to the whole batch as sent (003_). Timestamps may be up to `max_before_ms` before and
     `max_after_ms` after the time of arrival; None means no limit, as on topics with LogAppendTime. A decompressed batch

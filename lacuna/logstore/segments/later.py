@@ -3,7 +3,7 @@
 A lease is written to the journal before its holder receives it, so an object under a lease that the journal lacks
 proves that the journal was longer. In addition, each segment contains the position up to which its writer knew the
 journal to be durable. Only the newest objects are examined: those after each lease's last segment in the journal, and
-those under the next few lease ids. Hot segments are found by the copies that agents and jobs occasionally upload.
+those under the next few lease ids. Hot segments are found through the copies that agents and jobs occasionally upload.
 """
 
 from collections.abc import Iterator, Mapping

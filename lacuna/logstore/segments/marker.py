@@ -3,8 +3,8 @@
 The journal names its cluster as well. Control planes and agents compare the two names when they start, so that a
 journal is never used with a different cluster's bucket.
 
-The marker is never encrypted. If the other objects are encrypted, an object for each key says so, so that a process
-without the right keys learns this immediately, instead of reading bytes that look damaged.
+The marker is never encrypted. If the other objects are encrypted, an object for each key indicates this, so that a
+process without the right keys learns this immediately, instead of reading bytes that look damaged.
 """
 
 import json
@@ -66,8 +66,8 @@ def read_marker(store: ObjectStore) -> ClusterMarker | None:
 def claim_store(store: ObjectStore, cluster_id: str) -> ClusterMarker:
     """Claim the prefix for `cluster_id`, unless it has already been claimed, and return its marker.
 
-    If two clusters claim the prefix at the same time, one of them succeeds. Raises `ForeignStoreError` if the prefix
-    belongs to a different cluster.
+    If two clusters claim the prefix at the same time, only one of them succeeds. Raises `ForeignStoreError` if the
+    prefix belongs to a different cluster.
     """
     own = ClusterMarker(check_cluster_id(cluster_id))
     found = read_marker(store)

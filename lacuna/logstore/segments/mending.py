@@ -34,7 +34,7 @@ class WrongByte(NamedTuple):
 def find_wrong_byte(data: Buffer, expected_crc: int) -> WrongByte | None:
     """Return the only wrong byte in `data`, which should have the CRC-32C `expected_crc`.
 
-    Returns None if the checksum is right or several bytes are wrong. Takes about 0.2 µs per byte.
+    Returns None if the checksum is correct or several bytes are wrong. Takes about 0.2 µs per byte.
     """
     view = memoryview(data)
     difference = crc32c(view) ^ expected_crc

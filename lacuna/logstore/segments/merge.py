@@ -152,7 +152,7 @@ def note_keys(live: LiveRange, table: KeyTable, first_offset: int, end_offset: i
 def sweep_keys(
     live: LiveRange, table: KeyTable, now_ms: int, *, drops_tombstones: bool
 ) -> LiveRange:
-    """Return a checked range with the records that `KeyTable.sweep` finds to be dropped. Raises CorruptSegmentError."""
+    """Return a checked range whose `dropped` is what `KeyTable.sweep` returns. Raises CorruptSegmentError."""
     dropped = array("q")
     for batch in _checked_batches(live):
         try:

@@ -97,20 +97,20 @@ def segment_key(cluster_id: str, segment_id: SegmentId) -> str:
 
 
 def key_in_lease(cluster_id: str, lease_id: int, sequence: int) -> str:
-    """Like `segment_key`, for a valid id in two parts: creating a SegmentId would take most of the time."""
+    """Like `segment_key`, but for a valid id in two parts: creating a SegmentId would take most of the time."""
     return f"{lease_prefix(cluster_id, lease_id)}{sequence:012x}.seg"
 
 
 @lru_cache(maxsize=256)
 def lease_prefix(cluster_id: str, lease_id: int) -> str:
-    """Return the prefix that the keys of all segments of a lease have, and no other keys."""
+    """Return the prefix shared by the keys of all segments of a lease, and by no other keys."""
     if not 0 <= lease_id <= MAX_LEASE_ID:
         raise InvalidPathError(f"not a lease id: {lease_id}")
     return segments_prefix(cluster_id) + f"{lease_id:016x}"[::-1] + "/"
 
 
 def segments_prefix(cluster_id: str) -> str:
-    """Return the prefix of the keys of all segments of a cluster. It is used by audits, which list everything."""
+    """Return the key prefix of all segments in a cluster. It is used by audits, which list everything."""
     return f"{check_cluster_id(cluster_id)}/segments/"
 
 
@@ -143,14 +143,13 @@ class MetadataName:
 
 
 def metadata_prefix(cluster_id: str) -> str:
-    """Return the prefix of the keys of a cluster's metadata snapshots, which are listed oldest first."""
+    """Return the key prefix of a cluster's metadata snapshots, which are listed oldest first."""
     return f"{check_cluster_id(cluster_id)}/metadata/"
 
 
 def parse_metadata_key(key: str) -> tuple[str, MetadataName, bool]:
-    """Return the cluster id, the snapshot's name, and whether `key` is that of its index.
-
-    Raises `InvalidPathError` for any other key.
+    """Return the cluster id, the snapshot's name, and whether `key` is its index's key. Raises `InvalidPathError` for
+    any other key.
     """
     match = _METADATA_KEY.match(key)
     if match is None:
@@ -217,7 +216,7 @@ class JournalSnapshotName:
 
 
 def parse_journal_snapshot_key(key: str) -> tuple[JournalSnapshotName, bool]:
-    """Return the snapshot's name, and whether `key` is that of its index. Raises `InvalidPathError`."""
+    """Return the snapshot's name, and whether `key` is its index's key. Raises `InvalidPathError`."""
     match = _SNAPSHOT_KEY.match(key)
     if match is None:
         raise InvalidPathError(f"{key!r} is not the key of a snapshot of the control plane's state")

@@ -47,7 +47,7 @@ class WrittenSlice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WrittenSegment:
-    """A segment to store. `parts` are the arguments of `ObjectStore.put`, and `size` is their total size in bytes.
+    """A segment to store. `parts` are the parts to pass to `ObjectStore.put`, and `size` is their total size in bytes.
 
     `slices` are in the order of the input.
     """

@@ -74,7 +74,7 @@ class Hit:
 class Finding:
     """A finding about `size` bytes at `position` in the object `key`.
 
-    `key` is empty if no object is concerned, and `position` is -1 if no particular bytes are.
+    `key` is empty if no object is involved, and `position` is -1 if no specific bytes are.
     """
 
     kind: Kind
@@ -134,7 +134,7 @@ class Findings:
             self.add(finding)
 
     def add_all(self, others: "Findings") -> None:
-        """Adds the findings of `others`, and its counts of those that were not collected."""
+        """Adds the findings in `others`, and the counts of those that it did not collect."""
         self.extend(others.found)
         self.errors_left_out += others.errors_left_out
         self.notes_left_out += others.notes_left_out

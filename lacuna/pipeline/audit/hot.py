@@ -1,4 +1,4 @@
-"""Copies hot segments to a temporary folder on this machine, so that an audit can check them like objects."""
+"""Copies hot segments to a temporary folder on this machine, so that an audit can check them like other objects."""
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress

@@ -41,7 +41,7 @@ UNKNOWN_SIZE: Final = -1
 
 
 class Segments:
-    """A compact list of segments and their sizes, grouped by lease, which takes 16 bytes per segment."""
+    """A compact list of segments and their sizes, grouped by lease. It takes 16 bytes per segment."""
 
     def __init__(self) -> None:
         self._leases: dict[int, tuple[array[int], array[int]]] = {}
@@ -159,7 +159,8 @@ def judge_unreferenced(
     cluster_id: str,
     findings: Findings,
 ) -> Unreferenced:
-    """Counts the unreferenced segments by state. Adds findings for garbage and for segments later than the journal.
+    """Counts the unreferenced segments by state. Adds findings for garbage and for segments written after the journal's
+    end.
 
     Must be called after the extents have been read. The control plane then knows every segment that was committed in
     the meantime, so none of these is mistaken for garbage.
@@ -206,7 +207,7 @@ def _compare(
     cluster_id: str,
     findings: Findings,
 ) -> None:
-    """Adds a finding for each segment whose lease, or the position in its footer, is beyond the end of the journal."""
+    """Adds a finding for each segment whose lease or journal position is beyond the end of the journal."""
     end = control.journal_end()
     found = [
         LaterSegment(

@@ -304,7 +304,7 @@ class _Audit:
     def _count_keys(
         self, spark: "SparkSession", logs: Sequence[PartitionLog]
     ) -> dict[int, KeyCounts]:
-        """Counts keys, unless errors were found: counting reads everything again, and fails at the first damage."""
+        """Counts keys, unless errors were found: counting reads everything again, and would fail on damage."""
         if self._findings.errors:
             self._remarks.append(
                 "keys were not counted because the audit found errors: fix these first"

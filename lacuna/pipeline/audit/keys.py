@@ -36,7 +36,7 @@ _TASK_BYTES: Final = 8 * BLOCK_BYTES
 
 
 class _KeyTask(NamedTuple):
-    """The pieces of one partition to read. Below `compacted_to`, each key must have only one value."""
+    """The pieces to read from one partition. Below `compacted_to`, each key must have only one value."""
 
     partition: int
     compacted_to: int
@@ -52,7 +52,7 @@ def count_keys(
     logs: Sequence[PartitionLog],
     compacted: Mapping[PartitionKey, int],
 ) -> tuple[dict[int, KeyCounts], list[Finding]]:
-    """Counts committed records' keys by the index of their log, and reports partitions that contradict `compacted`.
+    """Counts the keys of committed records by log index, and reports partitions that contradict `compacted`.
 
     `compacted` contains, for some partitions, the offset below which each key has only one value. Raises
     DamagedDataError and DataLossError if the bucket is damaged.

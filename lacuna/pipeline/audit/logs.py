@@ -33,7 +33,7 @@ _MOST: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hole:
-    """Offsets [first, end) without an extent. `is_explained` says whether compaction may have left the hole."""
+    """Offsets [first, end) without an extent. `is_explained` is True if compaction may have left the hole."""
 
     first_offset: int
     end_offset: int
@@ -57,7 +57,7 @@ def holes_of(log: PartitionLog) -> list[Hole]:
 
 
 def check_log(log: PartitionLog) -> list[Finding]:
-    """Finds errors in the metadata of one partition, viewed on its own."""
+    """Finds errors in the metadata of a single partition."""
     rows = rows_of(log)
     checks = (_check_offsets, _check_front, _check_order, _check_identity, _check_dead)
     findings = [found for check in checks for found in check(log, rows)]
@@ -204,7 +204,7 @@ def _some(wrong: Iterable[T]) -> Iterator[T]:
 
 
 def check_outcomes(logs: Sequence[PartitionLog], table: Rows) -> list[Finding]:
-    """Finds transactions whose outcome differs between partitions (S1), and those with several producers.
+    """Finds transactions whose outcome differs between partitions (S1), or that have several producers.
 
     A transaction may have been undecided when a partition was read; its extents there do not contradict any outcome.
     """

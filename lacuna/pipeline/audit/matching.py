@@ -29,7 +29,7 @@ class PartitionName(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """The number of batches found in a partition, and of its records by `Outcome`."""
+    """The number of batches found in a partition, and the number of its records by `Outcome`."""
 
     records: list[int] = field(default_factory=lambda: [0] * len(Outcome))
     batches: int = 0

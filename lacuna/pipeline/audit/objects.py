@@ -54,7 +54,7 @@ class ObjectTask:
 
 @dataclass(slots=True)
 class TaskResult:
-    """The findings of a task. `unreferenced_bytes` counts batches outside all extents; see `Matcher` for `sparse`."""
+    """A task's findings. `unreferenced_bytes` is the size of batches outside extents; see `Matcher` for `sparse`."""
 
     objects: int = 0
     bytes_read: int = 0

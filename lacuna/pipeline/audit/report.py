@@ -58,7 +58,7 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The report of an audit, which took `seconds`; its tasks took `task_seconds` in total.
+    """The report of an audit. The audit took `seconds`, and its tasks took `task_seconds` in total.
 
     Sizes are in bytes. `unsettled` is the number of partitions whose last stable offset could not be checked.
     """
@@ -111,7 +111,7 @@ def partition_reports(
     findings: Sequence[Finding],
     keys: Mapping[int, KeyCounts],
 ) -> list[PartitionReport]:
-    """Returns a report for each log, in order. `keys` contains key counts by index of the log, if keys were counted."""
+    """Returns a report for each log, in order. `keys` contains key counts by log index, if keys were counted."""
     hits: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for finding in findings:
         for hit in () if finding.is_note else finding.hits:

@@ -28,7 +28,7 @@ class Outcome(IntEnum):
 class ExtentRow(NamedTuple):
     """An extent's columns in the order of `COLUMNS`, followed by its partition and its `Outcome`.
 
-    `partition` is an index into the list of logs from which the table was made.
+    `partition` is an index into the list of logs from which the table was built.
     """
 
     lease_id: int
@@ -87,7 +87,7 @@ class Rows:
         return ((segment, sum(1 for _ in same)) for segment, same in groupby(ids))
 
     def cut_at_hot(self) -> "tuple[Rows, Rows]":
-        """Returns the rows of objects, and those of hot segments. The rows must be sorted by object."""
+        """Returns the rows for objects, and the rows for hot segments. The rows must be sorted by object."""
         first = bisect_left(self._columns[_LEASE_IDS], HOT)
         return self[:first], self[first:]
 

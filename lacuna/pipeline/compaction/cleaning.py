@@ -48,7 +48,7 @@ def clean(spark: SparkSession, tasks: Sequence[RewriteTask], now_ms: int) -> lis
 def _superseded(keys: DataFrame) -> DataFrame:
     """Returns a row (task, share, offset, payload) for each record to remove and each damaged share.
 
-    Records are removed, and have a null payload, if they are not the last of their key or are tombstones past their
+    Records are removed, and have a null payload, if they are not the last with their key or are tombstones past their
     delete horizon. For a damaged share, the payload is the reason.
     """
     later = functions.lead("offset").over(Window.partitionBy("range", "key").orderBy("offset"))

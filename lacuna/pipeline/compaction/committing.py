@@ -1,4 +1,4 @@
-"""Makes the tasks of a unit, swaps in the extents that they wrote, and reports the outcome."""
+"""Creates the tasks of a unit, swaps in the extents that they wrote, and reports the outcome."""
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -166,7 +166,7 @@ class PreparedSwap:
 
 
 def prepare_swap(unit: Unit, lease_id: int, results: Sequence[TaskResult]) -> PreparedSwap:
-    """Makes the command for the ranges whose shares all succeeded. A range is swapped completely or not at all."""
+    """Builds the command for the ranges whose shares all succeeded. A range is swapped completely or not at all."""
     shares = [share for result in results for share in result.shares]
     errors = {share.range_index: share.error for share in reversed(shares) if share.error}
     by_range: dict[int, list[ShareResult]] = {index: [] for index in range(len(unit.ranges))}

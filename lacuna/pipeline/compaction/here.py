@@ -13,7 +13,7 @@ def run_here(
 ) -> Iterator[tuple[Unit, UnitOutcome]]:
     """Runs the units one by one, swaps each in when its tasks are done, and yields it with its outcome.
 
-    `attempts` yields a unique number for each attempt. A unit fails if any of its tasks does. Raises the errors of
+    `attempts` yields a unique number for each attempt. A unit fails if any of its tasks does. Raises the same errors as
     `commit`.
     """
     for unit in units:

@@ -110,8 +110,8 @@ class Compaction:
     def run(self, topics: Sequence[str] = ()) -> CompactionReport:
         """Compacts the topics that match these names or patterns (default: all) until nothing is left to compact.
 
-        Raises PipelineError, ControlPlaneUnavailable, CommandRefused, and Spark's errors. Ranges that have been swapped
-        by then stay swapped; the others are unchanged.
+        Raises PipelineError, ControlPlaneUnavailable, CommandRefused, and Spark's errors. After an error, ranges that
+        have already been swapped stay swapped; the others are unchanged.
         """
         started = time.monotonic()
         partitions = partitions_of(self._control, topics)

@@ -107,7 +107,7 @@ class Unit:
 
     @property
     def is_cleaned(self) -> bool:
-        """Whether the ranges are cleaned by key; within a unit, either all are or none is."""
+        """Whether the ranges are cleaned by key; within a unit, either all are or none are."""
         return self.ranges[0].is_cleaned
 
     @property
@@ -207,7 +207,7 @@ def _expired_extents(found: CompactionRange, table: ExtentTable, now_ms: int) ->
 
 
 def make_units(ranges: Iterable[PlannedRange], task_bytes: int) -> list[Unit]:
-    """Divides all ranges into units, largest ranges first, with tasks of about `task_bytes` or a single larger extent.
+    """Divides all ranges into units, largest ranges first, with tasks of about `task_bytes`, or one larger extent.
 
     Larger ranges are divided among several tasks; smaller ones share tasks.
     """
@@ -228,7 +228,7 @@ def make_units(ranges: Iterable[PlannedRange], task_bytes: int) -> list[Unit]:
 
 
 def cut_range(found: PlannedRange, range_index: int, task_bytes: int) -> Iterator[Share]:
-    """Cuts a range into shares of about equal size, each up to `task_bytes` or a single larger extent.
+    """Cuts a range into shares of about equal size, of at most `task_bytes` unless a single extent is larger.
 
     `range_index` is the index of the range in its unit.
     """
@@ -238,7 +238,7 @@ def cut_range(found: PlannedRange, range_index: int, task_bytes: int) -> Iterato
 
 
 def even_cuts(sizes: "array[int]", most: int) -> list[int]:
-    """Returns the indexes at which to cut extents into similar parts, up to `most` bytes or one larger extent each."""
+    """Returns where to cut extents into similar parts of at most `most` bytes, unless a single extent is larger."""
     ends = array("q", accumulate(sizes))
     if not ends or ends[-1] <= most:
         return []

@@ -26,7 +26,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """A topic's size before and after the compaction. The name "" stands for all topics together."""
+    """A topic's size before and after the compaction. The name "" stands for all topics combined."""
 
     topic: str
     before: Size
@@ -101,7 +101,7 @@ class Sizes:
         self._partitions: dict[PartitionKey, tuple[int, int]] = {}
 
     def add(self, logs: Iterable[PartitionLog]) -> None:
-        """Adds partitions of any topics. A partition must be added only once."""
+        """Adds partitions from any topics. A partition must be added only once."""
         for log in logs:
             self._partitions[log.key] = sum(log.extents.sizes), len(log.extents)
             for name in (log.topic, ""):

@@ -45,8 +45,8 @@ class UnitRunner:
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Unit, UnitOutcome]]:
         """Runs the units, and yields each with its outcome when it finishes.
 
-        If a unit's Spark job fails, its outcome contains the explanation from `explain_spark_error`. Raises the errors
-        of `commit`. If the caller stops early, only this run's Spark jobs are cancelled.
+        If a unit's Spark job fails, its outcome contains the explanation from `explain_spark_error`. Raises the same
+        errors as `commit`. If the caller stops early, only this run's Spark jobs are cancelled.
         """
         context = self._spark.sparkContext
         size = min(_MOST_JOBS, max(_LEAST_JOBS, 2 * context.defaultParallelism))

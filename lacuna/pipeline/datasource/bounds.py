@@ -32,7 +32,7 @@ class AtEdge:
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """A bound at an offset or edge for each partition, which must cover all partitions that are read.
+    """A bound at an offset or edge for each partition. All partitions that are read must be included.
 
     `topic_ids` contains the ids of topics whose offsets come from a stream.
     """
@@ -126,7 +126,7 @@ def _is_number(value: Any, minimum: int) -> bool:
 
 
 def check_order(first: Bound, end: Bound) -> None:
-    """Raises OptionError if two bounds of one kind are in the wrong order or name different partitions."""
+    """Raises OptionError if two bounds of the same kind are in the wrong order or name different partitions."""
     if isinstance(first, AtTimestamp) and isinstance(end, AtTimestamp):
         if end.timestamp < first.timestamp:
             raise OptionError(

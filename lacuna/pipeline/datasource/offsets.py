@@ -124,8 +124,8 @@ def _among(
 def ends_as_of(
     metadata: MetadataSource, selection: Selection, at_ms: int, *, is_cut: bool
 ) -> dict[PartitionKey, int]:
-    """Returns where read_committed consumers of the selected partitions stopped at a time or, with `is_cut`, a cut of
-    that time.
+    """Returns where read_committed consumers of the selected partitions stopped at a past time or, with `is_cut`, a cut
+    as of that time.
 
     If nothing is known for that exact time, the last known time before it is used. Raises PipelineError if there is
     none, and the same errors as `selected`.
@@ -153,7 +153,7 @@ def report_loss(message: str, *, is_failing: bool) -> None:
 
 
 class Resolver:
-    """Resolves bounds to offsets in `logs`. To resolve a time, it reads records in the bucket."""
+    """Resolves bounds to offsets in `logs`. To resolve a time, it reads records from the bucket."""
 
     def __init__(self, logs: Logs, bucket: Bucket, *, is_committed: bool) -> None:
         self._logs = logs

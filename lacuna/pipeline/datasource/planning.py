@@ -25,7 +25,7 @@ TARGET_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class ReadRange:
-    """The offsets [first_offset, end_offset) of a partition, which are to be read."""
+    """The offsets [first_offset, end_offset) to read from a partition."""
 
     log: PartitionLog
     first_offset: int
@@ -38,7 +38,7 @@ class ReadRange:
 
 @dataclass(frozen=True, slots=True)
 class PieceTable:
-    """A sequence of pieces, stored compactly for tasks, in columns in the order of Piece's fields."""
+    """A sequence of pieces, stored compactly for tasks: one column for each field of Piece, in order."""
 
     columns: "tuple[array[int], ...]"
 
@@ -192,7 +192,7 @@ def split_counts(sizes: Sequence[int], least: int | None, most: int | None) -> l
     if least is None or sum(counts) >= least:
         return counts
     least = min(least, sum(sizes))
-    # Parts smaller than one and a half tasks stay whole; the others share the remaining tasks.
+    # Parts smaller than one and a half tasks are not divided; the others share the remaining tasks.
     is_large = [2 * size * least >= 3 * sum(sizes) for size in sizes]
     large = sum(compress(sizes, is_large))
     shared = least - is_large.count(False)
@@ -270,7 +270,7 @@ def _tasks(part: _Part, count: int, division: Division) -> Iterator[ReadTask]:
 
 
 def _cut_offsets(part: _Part, count: int) -> Iterator[tuple[int, int]]:
-    """Cuts a part into `count` ranges whose numbers of offsets in pieces differ by one or less."""
+    """Cuts a part into `count` ranges whose numbers of offsets in pieces differ by at most one."""
     pieces, total = part.pieces, part.count
     first, passed, cut = part.first_offset, 0, 1
     for base, next_ in zip(pieces.base_offsets, pieces.next_offsets, strict=True):

@@ -21,7 +21,7 @@ from lacuna.pipeline.stores import shared_store
 _log = logging.getLogger("lacuna.datasource")
 
 BATCH_BYTES: Final = 2 << 20
-"""The approximate bytes in a batch: few enough to be still in the CPU cache when they are sent to the JVM."""
+"""The approximate bytes in a batch: few enough to still be in the CPU cache when they are sent to the JVM."""
 
 _MILLISECONDS: Final = pa.timestamp("ms", "UTC")
 

@@ -31,7 +31,7 @@ _PATIENCE_BEATS: Final = 4
 
 
 class BucketDestination:
-    #: Seconds between renewals of a running export's lock. An export that finds a lock watches it four times as long.
+    #: Seconds between renewals of a running export's lock. An export that finds one watches it for four times as long.
     beat_seconds = 5.0
 
     def __init__(self, url: str) -> None:

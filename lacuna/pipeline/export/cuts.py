@@ -1,4 +1,5 @@
-"""The cut up to which a run exports: an end for each partition of all its topics, such that no transaction is split.
+"""The cut up to which a run exports: an end for each partition of each of its topics, such that no transaction is
+split.
 
 A cut is complete once every topic has been exported up to it. Complete cuts are recorded next to Parquet files as small
 objects (`CutLog`), and next to Iceberg tables in a table of their own (`together.CutsTable`).
@@ -39,7 +40,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCut:
-    """The cut of a run, and those of its topics that exist, by name. `id` is unique to the run."""
+    """The cut of a run, and the run's existing topics by name. `id` is unique to the run."""
 
     id: str
     at_ms: int
@@ -91,7 +92,7 @@ def plan_cut(control: JobClient, names: Sequence[str]) -> RunCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutReport:
-    """The cut in a run's report. `is_complete` says whether all topics have been exported up to it."""
+    """The cut in a run's report. `is_complete` is True if all topics have been exported up to it."""
 
     id: str
     at_ms: int

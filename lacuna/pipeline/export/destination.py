@@ -64,7 +64,7 @@ class Destination(Protocol):
     def publish(self, moves: Sequence[Move], staging: str, folder: str) -> None:
         """Moves files from the folder `staging` to their final names in `folder`, where readers see them.
 
-        In a directory, all files appear at once. An interrupted call can be completed by calling again.
+        In a directory, all files appear at once. An interrupted call can be completed by repeating it.
         """
         ...
 

@@ -17,7 +17,7 @@ from lacuna.pipeline.export.runs import ROWS, ExportedFile
 if TYPE_CHECKING:
     from lacuna.pipeline.export.partitioning import Divider
 
-#: The maximum bytes of rows that wait in memory to become row groups, for all open files of a writer together.
+#: The maximum bytes of rows that wait in memory to become row groups, across all open files of a writer.
 ROW_BYTES: Final = 32 << 20
 FILE_BYTES: Final = 128 << 20
 #: The number of row groups into which rows that were sorted together are divided.
@@ -31,7 +31,8 @@ class FileSettings:
     """Where and how a task writes its files.
 
     Files are written to the folder `staged`; readers will see them in the folder `final`. Rows that wait in memory take
-    up to `row_bytes`, and a file takes about `file_bytes`. Rows that are written together are sorted by `sort_by`.
+    up to `row_bytes`, and a file takes about `file_bytes`. Rows that are written together are sorted by the columns in
+    `sort_by`.
     """
 
     staged: str

@@ -1,4 +1,4 @@
-"""The settings of an export, and the code that exports to Parquet and to Iceberg share."""
+"""The settings of an export, and the code shared by exports to Parquet and to Iceberg."""
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence

@@ -133,7 +133,7 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, str]]:
 
 
 def time_folder(partition_by: str, hour: int | None) -> str:
-    """Returns the folder of a record, with a trailing slash.
+    """Returns the folder for a record, with a trailing slash.
 
     `hour` is the record's time in whole hours since 1970 UTC, or None if it has no timestamp.
     """

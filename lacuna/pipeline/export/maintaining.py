@@ -239,7 +239,7 @@ def _write(
 ) -> None:
     """Writes rows to one file. About `ROW_BYTES` of rows at a time are held in memory and sorted together.
 
-    Files older than a column to sort by do not contain that column.
+    Files that predate a sort column do not contain it.
     """
     order = [name for name in sort_by if name in schema.names]
     with pq.ParquetWriter(sink, schema, compression=compression, version="2.6") as writer:
@@ -268,8 +268,8 @@ def _row_groups(table: Table, deleted: Mapping[str, pa.Array]) -> Iterator[pa.Ta
 def _delete_orphans(table: Table, destination: Destination, current: int) -> None:
     """Deletes the files of merges that died before they added their snapshot.
 
-    A merge based on the current snapshot may still commit, so its files stay for now; other merges no longer can.
-    Manifests, whose number grows with each snapshot, are read only if there are files of other merges.
+    A merge based on the current snapshot may still commit, so its files are kept for now; other merges no longer can.
+    Manifests, whose number grows with each snapshot, are read only if there are files from other merges.
     """
     snapshots = table.snapshots()
     done = {in_summary(each, _TOKEN) for each in snapshots}
@@ -289,7 +289,7 @@ def expire_snapshots(table: Table, expire_ms: int, kept: frozenset[int]) -> None
     """Deletes the snapshots that were too old at the table's last change, and the files that only they used.
 
     Nothing is deleted while these make up less than `_EXPIRED_SHARE` of all snapshots. Snapshots in `kept`, and those
-    of branches and tags, stay regardless of their age.
+    of branches and tags, are kept regardless of their age.
     """
     stay = {*kept, *(each.snapshot_id for each in table.refs().values())}
     until_ms = table.metadata.last_updated_ms - expire_ms

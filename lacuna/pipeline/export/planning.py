@@ -66,7 +66,7 @@ def plan_tasks(
     ranges: Mapping[int, tuple[int, int]],
     task_bytes: int = TASK_BYTES,
 ) -> list[Task]:
-    """Divides ranges into tasks that read about `task_bytes` or a single larger piece. Small partitions share tasks."""
+    """Divides ranges into tasks that read about `task_bytes`, or one larger piece. Small partitions share tasks."""
     tasks: list[Task] = []
     slices: list[Slice] = []
     left = task_bytes

@@ -11,7 +11,7 @@ from lacuna.pipeline.export.runs import QUARANTINE, RunRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFailure:
-    """A topic whose export failed, and the reason. This does not affect other topics."""
+    """A topic whose export failed, and the reason. Other topics are not affected."""
 
     topic: str
     error: Exception
@@ -26,7 +26,7 @@ class TopicReport:
 
     `run` is the run's number (for Iceberg, the snapshot's id), or None if there was nothing new. `bytes` is the size of
     the Parquet files; `offsets` contains the exported offsets [from, to) by partition. `misfits` counts records that
-    did not match their schema. `skipped` lists unreadable offsets with confirmed damage. `recovered` says whether an
+    did not match their schema. `skipped` lists unreadable offsets with confirmed damage. `recovered` is True if an
     interrupted run was finished first. `positions` are the next offsets to export. Readers find everything below them
     in all runs up to `state` or, for Iceberg, in the snapshot with that id.
     """
@@ -79,7 +79,7 @@ class TopicReport:
     def of_run(
         self, committed: RunRecord, run: int | str | None, state: int | None, seconds: float
     ) -> Self:
-        """Returns the report of a committed run. `seconds` is the time that the commit took."""
+        """Returns the report of a committed run. `seconds` is how long the commit took."""
         files = committed.files
         return replace(
             self,

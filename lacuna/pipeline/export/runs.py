@@ -148,7 +148,7 @@ class RunLog:
         return [record for record in records if record is not None and record.kind == "committed"]
 
     def unfinished(self) -> dict[str, RunRecord]:
-        """Returns the records of unfinished runs directly before the newest record, by name."""
+        """Returns, by name, the records of unfinished runs that directly precede the newest record."""
         begun: dict[str, RunRecord] = {}
         for name in reversed(self._destination.names(self._folder)[:-1]):
             record = self._read(name)

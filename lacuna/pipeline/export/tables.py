@@ -170,7 +170,7 @@ class TopicTable:
 
 
 def _difference(old: str, new: str) -> str:
-    """Returns the end of an error: what rows stand for, and how to continue. `old` and `new` are key columns, or ""."""
+    """Returns the end of a message: what rows stand for and how to continue. `old` and `new` are key columns, or ""."""
     if not old:
         return "record: leave out --upsert"
     if not new:

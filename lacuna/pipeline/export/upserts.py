@@ -193,14 +193,14 @@ class Deletes:
     """The delete files of the next snapshot: those in the current one's manifests, except `removed`, and those in
     `added`.
 
-    `removed` is indexed by the paths of delete files, and `added` by the paths of data files. A data file has only one
-    file of position deletes of its own, as some readers require.
+    `removed` is indexed by the paths of delete files, and `added` by the paths of data files. A data file has at most
+    one position delete file of its own, as some readers require.
     """
 
     manifests: list[tuple[ManifestFile, list[ManifestEntry]]] = field(default_factory=list)
     added: dict[str, DataFile] = field(default_factory=dict)
     removed: dict[str, DataFile] = field(default_factory=dict)
-    #: The files of position deletes that stay and apply to a single data file, by its path.
+    #: The files of position deletes that are kept and apply to a single data file, by its path.
     _about_one: dict[str, list[DataFile]] = field(default_factory=dict)
 
     @classmethod

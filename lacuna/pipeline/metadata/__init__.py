@@ -26,7 +26,7 @@ class MetadataSource(Protocol):
 
     @property
     def whose(self) -> str:
-        """The end of the error for a missing topic, if ACLs may hide topics."""
+        """The end of the error message for a missing topic, if ACLs may hide topics."""
         ...
 
     def topics(self) -> Mapping[str, Topic]:
@@ -44,8 +44,8 @@ class MetadataSource(Protocol):
         ...
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:
-        """Returns where read_committed consumers of these partitions stopped at a time or, with `is_cut`, a cut of that
-        time.
+        """Returns where read_committed consumers of these partitions stopped at a past time or, with `is_cut`, a cut as
+        of that time.
 
         If nothing is known for that exact time, the last known time before it is used. Raises PipelineError if the
         source has no past cuts.
@@ -53,7 +53,8 @@ class MetadataSource(Protocol):
         ...
 
     def cut(self, keys: Sequence[PartitionKey]) -> Cut:
-        """Returns the largest ends of these partitions that split no transaction. Later logs reach at least as far.
+        """Returns the largest ends of these partitions that split no transaction. Logs that are read later reach at
+        least as far.
 
         Raises PipelineError if there are too many partitions for one cut.
         """

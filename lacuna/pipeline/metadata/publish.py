@@ -23,13 +23,13 @@ from lacuna.pipeline.metadata.stored import snapshot_objects
 log = logging.getLogger(__name__)
 
 PART_BYTES: Final = 64 << 20
-"""The bytes in an object with partitions, which publishing holds in memory all at once."""
+"""The approximate size in bytes of a part, which is held in memory as a whole."""
 _PARTITIONS_AT_ONCE: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A published snapshot: its number of partitions and its size, and how many expired snapshots were `removed`."""
+    """A published snapshot: its number of partitions, its size, and the number of expired snapshots `removed`."""
 
     name: MetadataName
     partitions: int
@@ -71,7 +71,7 @@ def publish_metadata(
     """Publishes a snapshot of all topics, and deletes expired ones.
 
     For `keep_ms`, the snapshot is valid, and nothing that it refers to is collected. It refers only to the bucket, so
-    hot segments are copied there. Topics that are deleted in the meantime are omitted. Raises the errors of
+    hot segments are copied there. Topics that are deleted in the meantime are omitted. Raises the same errors as
     `with_copies`, `control` and `store`.
     """
     cluster_id = control.cluster_id

@@ -26,8 +26,8 @@ def to_batch(message_set: Buffer, *, max_bytes: int) -> bytes:
 
     Offsets start at 0, whatever they are in the set. The timestamp type is CreateTime, and messages of magic 0 get
     NO_TIMESTAMP. There is no producer id. The codec is that of the first wrapper. As in Kafka, a truncated last message
-    is dropped; EmptyMessageSetError is raised if no complete message is left. `max_bytes` limits the decompressed size
-    of all wrappers together. Raises the RecordsErrors listed in `validation`.
+    is dropped; EmptyMessageSetError is raised if no complete message is left. `max_bytes` limits the total decompressed
+    size of all wrappers. Raises the RecordsErrors listed in `validation`.
     """
     with suppress(RecordsError):  # the kernel knows only that something is wrong
         return _to_batch(message_set, max_bytes)
@@ -48,10 +48,10 @@ def from_batches(
     A compressed batch becomes one wrapper with the same codec, or several if it has more than MAX_WRAPPER_RECORDS
     records. Records below `first_offset` are dropped, unless they share a wrapper with others, where clients skip them.
     zstd becomes gzip, which every client can read and which compresses about as well. Kafka returns
-    UNSUPPORTED_COMPRESSION_TYPE for zstd, an error that clients of these versions do not know.
+    UNSUPPORTED_COMPRESSION_TYPE for zstd, an error that clients of these versions do not recognize.
 
     The result consists of complete messages and is at most `max_bytes` long, but always includes the first message.
-    `batches` is not read further than needed. `max_decompressed_bytes` limits each batch. Raises the errors of
+    `batches` is not read further than needed. `max_decompressed_bytes` limits each batch. Raises the same errors as
     `read_batches` and `RecordBatch.records`, and ValueError for any other magic.
     """
     if magic not in (MAGIC_0, MAGIC_1):

@@ -4,7 +4,7 @@
 
 Cython compiles this module, or Python interprets it; `kernel.pyi` declares the types for callers. In compiled form, the
 loops run without the interpreter lock. Errors say only that something is wrong; `by_objects`, which is tens of times
-slower, then finds out what.
+slower, then determines the cause.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ class RecordReader:
     """Checks the records of one batch, and writes them as messages of a set (Fetch v0 to v3, S24).
 
     `section` must not be compressed. The other arguments come from the batch's header; `append_time` (ms) is None if
-    the records have their own timestamps. `left` is the number of records not yet written, and `is_cut` tells whether
+    the records have their own timestamps. `left` is the number of records not yet written, and `is_cut` is set if
     `plain` stopped for lack of room. Raises InvalidRecordError if the records contradict the header.
     """
 

@@ -147,8 +147,8 @@ def read_entries(message_set: Buffer, *, verify: bool = True) -> Iterator[Entry]
 def read_messages(message_set: Buffer, *, max_bytes: int, verify: bool = True) -> Iterator[Message]:
     """Yield the records of `message_set` in order, including those in wrappers, with absolute offsets.
 
-    All wrappers together may decompress to at most `max_bytes`, and only one is in memory at a time. Raises the errors
-    of `read_entries`; DecompressedTooLargeError beyond `max_bytes`; CorruptRecordsError if a codec cannot read a
+    The wrappers may decompress to at most `max_bytes` in total, and only one is in memory at a time. Raises the same
+    errors as `read_entries`; DecompressedTooLargeError beyond `max_bytes`; CorruptRecordsError if a codec cannot read a
     wrapper; InvalidRecordError for a wrapper that has no value or no complete message, is inside another wrapper, or
     has messages of a different magic; UnsupportedCodecError.
     """
@@ -166,7 +166,7 @@ def unwrap(wrapper: Entry, left: int, max_bytes: int) -> bytes:
     """Return the inner message set of `wrapper`, with its offsets unchanged.
 
     It may be at most `left` bytes long, which is what remains of `max_bytes`, the limit in the error message. Raises
-    the errors of `read_messages`.
+    the same errors as `read_messages`.
     """
     _, value = wrapper.key_and_value()
     if value is None:

@@ -39,7 +39,7 @@ def check_message_set(message_set: Buffer, max_bytes: int) -> Codec:
     """Check a producer's message set for one partition. Return the first wrapper's codec, or NONE if there is no
     wrapper.
 
-    All wrappers together may decompress to at most `max_bytes`. Raises a RecordsError whose `kafka_error` is the error
+    The wrappers may decompress to at most `max_bytes` in total. Raises a RecordsError whose `kafka_error` is the error
     to send to the producer.
     """
     magic, codec, left = -1, Codec.NONE, max_bytes

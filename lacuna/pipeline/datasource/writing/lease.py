@@ -13,7 +13,7 @@ from lacuna.pipeline.datasource.writing.control import RetryingJobClient
 log = logging.getLogger("lacuna.pipeline.writing")
 
 #: How long, in seconds, the driver has to commit a task's segments after the task ends, and how long the garbage of a
-#: killed executor stays.
+#: killed executor is kept.
 LEASE_SECONDS: Final = 24 * 3600
 
 

@@ -38,7 +38,7 @@ class SinkOptions:
 
 
 def read_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOptions:
-    """Checks the options for a write, whose names are not case-sensitive. Raises PipelineError."""
+    """Checks the options for a write. Option names are not case-sensitive. Raises PipelineError."""
     options = Options(given)
     options.check_names(_KNOWN, _HINTS)
     for name in ("topic", "transactionalId"):

@@ -1,4 +1,4 @@
-"""Chooses each row's partition: the one it names, that of its key (hashed as in the Java client), or any of them."""
+"""Chooses each row's partition: the one it names, the one for its key (hashed as in the Java client), or any."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -24,7 +24,7 @@ _ROW_BYTES: Final = 16
 class Partitioner:
     """Assigns slots to rows. `topic` is the topic of all rows, or None if each row names its own.
 
-    `random(n)` returns an integer in [0, n), and chooses the first partition for rows without a key.
+    `random(n)` returns an integer in [0, n), to choose the first partition for rows without a key.
     """
 
     def __init__(self, targets: Targets, topic: str | None, random: Callable[[int], int]) -> None:

@@ -3,7 +3,7 @@
 | column | type | |
 |---|---|---|
 | value | binary or string | required; null is a tombstone |
-| key | binary or string | if null, the row goes to any partition |
+| key | binary or string | if null, the row may go to any partition |
 | headers | array<struct<key: string, value: binary>> | |
 | topic | string | required without the option `topic`, which overrides it |
 | partition | int | if null, the key decides |

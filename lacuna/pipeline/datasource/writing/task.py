@@ -54,8 +54,8 @@ def write_task(
 ) -> TaskMessage:
     """Writes all rows of a task as segments, and returns the message for the driver.
 
-    Raises PipelineError for a row that cannot be written, and the errors of the control plane and the store; nothing
-    from the task is committed then.
+    Raises PipelineError for a row that cannot be written, and errors from the control plane and the store. After an
+    error, nothing from the task is committed.
     """
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)

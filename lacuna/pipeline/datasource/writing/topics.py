@@ -1,6 +1,6 @@
 """The topics that a task writes to, and the slots of their partitions.
 
-A slot is a number that stands for one partition of one topic. Topics are given slots in the order of their first use.
+A slot is a number that stands for one partition of one topic. Topics are assigned slots in order of first use.
 """
 
 from collections.abc import Mapping

@@ -84,8 +84,8 @@ def commit_write(
     """Commits everything that the tasks wrote, or nothing. Returns False if the batch of `progress` was already
     written.
 
-    Raises WriterFencedError, OutcomeUnknownError, PipelineError, ControlPlaneUnavailable, CommandRefused. Nothing has
-    been committed then, except possibly after OutcomeUnknownError.
+    Raises WriterFencedError, OutcomeUnknownError, PipelineError, ControlPlaneUnavailable, CommandRefused. After an
+    error, nothing has been committed, except possibly after OutcomeUnknownError.
     """
     if not any(task.segments for task in tasks):
         return True
@@ -139,7 +139,7 @@ class WriteTransaction:
         self._sequences: dict[tuple[bytes, int], int] = {}
 
     def begin(self, segments: int) -> None:
-        """Fences all earlier drivers, so that they can no longer commit. `segments` is the number to commit."""
+        """Fences earlier drivers, so that they can no longer commit. `segments` is the number of segments to commit."""
         timeout_ms = _SHORTEST_TIMEOUT_MS + _TIMEOUT_MS_PER_SEGMENT * segments
         init = InitProducerId(
             transactional_id=self._transactional_id,

@@ -33,7 +33,7 @@ Messages = Sequence[WriterCommitMessage | None]
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a `df.write` in one transaction. With a batch id, it is committed once, however often it runs."""
+    """Writes a `df.write` in one transaction. With a batch id, it is committed only once, however often it runs."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -130,7 +130,7 @@ def commit(
 
 
 def abort(options: SinkOptions, tasks: Sequence[TaskMessage]) -> None:
-    """Releases the tasks' leases, so that their segments may be deleted immediately. No transaction is open then."""
+    """Releases the tasks' leases, so that their segments may be deleted immediately. No transaction is open."""
     if not any(task.segments for task in tasks):
         return
     try:

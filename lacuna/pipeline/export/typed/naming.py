@@ -14,8 +14,8 @@ _FORMS = (
 def load_schema(path: Path, message: str | None = None, *, has_prefix: bool = False) -> TypedSchema:
     """Loads and checks the schema in a file, whose extension determines the kind of schema.
 
-    `message` is the name of the Protobuf message, which is required if the file contains several. `has_prefix` says
-    whether values have Confluent's prefix. Raises PipelineError for an unusable file or schema.
+    `message` is the name of the Protobuf message, which is required if the file contains several. `has_prefix` is True
+    if values have Confluent's prefix. Raises PipelineError for an unusable file or schema.
     """
     try:
         document = path.read_bytes()
