@@ -246,7 +246,9 @@ class Bench:
         kept: list[tuple[Target, Measured]],
         rows: dict[str, list[Row]],
     ) -> None:
-        """Repeats the noisy runs in `kept`, again alternately, and keeps the quieter of two attempts."""
+        """Repeats the noisy runs in `kept`, again alternating between the targets, and keeps the quieter attempt each
+        time.
+        """
         for _ in range(self.size.repeats):
             for place, (target, before) in enumerate(kept):
                 if before.excess_percent > 0 and self._patience.seconds > 0:

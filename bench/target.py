@@ -127,7 +127,7 @@ class Topics:
 
 
 class Bare(Target):
-    """`bench.bare_server`, whose rates are the limit of the client and of Python."""
+    """`bench.bare_server`, whose rates are the most that this client and a server in Python can achieve."""
 
     label = "bare"
     settings = "a server in Python that answers at once: no disk, no checks, no transactions"

@@ -9,9 +9,9 @@ from bench.rounds import Bench
 class Size:
     """How much work a run does.
 
-    `transactions` maps the share to abort to the number of transactions, of 100 records each. `rounds` is the number of
-    repetitions. If `settles`, Lacuna merges small extents before logs are read. The first `warm_up_reads` of a log are
-    discarded, because the JVM compiles code only after it has run often.
+    `transactions` maps each percentage of transactions to abort to the total number of transactions, of 100 records
+    each. `rounds` is the number of repetitions. If `settles`, Lacuna merges small extents before logs are read. The
+    first `warm_up_reads` of a log are discarded, because the JVM compiles code only once it has run many times.
     """
 
     rounds: rounds.Size

@@ -178,7 +178,7 @@ class Strip:
         return part.end - part.first < _NARROW * (self.end - self.first)
 
     def gaps(self) -> list[int]:
-        """Return the offsets at which to draw a gap, because the ranges on both sides are wide enough."""
+        """Return the offsets at which to draw a gap: those where the ranges on both sides are wide enough."""
         return [
             other.first
             for one, other in pairwise(self.ranges)

@@ -245,7 +245,7 @@ def private_socket(path: str) -> Iterator[None]:
 
 
 def _credentials(tls: ControlTls) -> Any:
-    """Return gRPC's credentials, which reload changed files. Raises UserError if there is no certificate."""
+    """Return server credentials for gRPC, which reload changed files. Raises UserError if there is no certificate."""
     if not tls.has_certificate:
         raise UserError(
             "a control plane with TLS needs a certificate: name its PEM files with --control-tls-cert and "

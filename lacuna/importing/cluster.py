@@ -213,7 +213,7 @@ class Broker:
 class Kafka:
     """A Kafka cluster, as an asynchronous context manager. Messages refer to it as `what`, for example "the source".
 
-    Entering the context and every request raise ClusterFailed and ClusterRefused.
+    Entering the context, like any request, can raise ClusterFailed or ClusterRefused.
     """
 
     def __init__(self, agents: Agents, what: str) -> None:

@@ -234,7 +234,7 @@ def _bound(kind: str, place: str, what: str, was: str, old: Moment, new: Moment)
 
 
 def early_stability(facts: Facts) -> Iterator[Anomaly]:
-    """Last stable offsets beyond a record of a transaction that no client had asked to end."""
+    """Last stable offsets that passed a record of a transaction before any client had asked to end it."""
     stable: defaultdict[str, list[Moment]] = defaultdict(list)
     written: defaultdict[str, list[Moment]] = defaultdict(list)
     for index, each in enumerate(facts.history):

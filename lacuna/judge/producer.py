@@ -1,4 +1,4 @@
-"""Producers that behave like Kafka's clients, but hide nothing: a lost response shows in the outcome."""
+"""Producers that behave like Kafka clients, but hide nothing: a lost response shows in the outcome."""
 
 import asyncio
 from collections import defaultdict

@@ -89,7 +89,7 @@ class ClusterSettings:
 
 
 class EmbeddedCluster:
-    """A cluster in the event loop in which both `start` and `stop` are called."""
+    """A cluster that runs in the caller's event loop. `start` and `stop` must be called in the same loop."""
 
     def __init__(self, settings: ClusterSettings, clock: Clock | None = None) -> None:
         self.settings = settings
@@ -107,7 +107,7 @@ class EmbeddedCluster:
 
     @property
     def bootstraps(self) -> str:
-        """The HOST:PORT of all agents, separated by commas."""
+        """The addresses of all agents (HOST:PORT), separated by commas."""
         return ",".join(agent.bootstrap for agent in self.agents)
 
     async def start(self) -> None:

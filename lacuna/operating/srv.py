@@ -7,7 +7,7 @@ _SECONDS = 5.0
 
 
 def resolved(addresses: str) -> str:
-    """Replace each SRV name among comma-separated addresses with the HOST:PORT of its targets.
+    """Replace each SRV name among comma-separated addresses with its targets as HOST:PORT.
 
     An entry is an SRV name if it begins with an underscore. Raises UserError if it cannot be resolved.
     """
@@ -20,7 +20,7 @@ def resolved(addresses: str) -> str:
 
 
 def _targets_of(name: str) -> list[str]:
-    """Return the HOST:PORT of an SRV name's targets, in the order in which clients should try them."""
+    """Return the targets of an SRV name as HOST:PORT, in the order in which clients should try them."""
     with needing_extra(f"the SRV name {name}", "srv"):
         from dns.exception import DNSException
         from dns.rdtypes.IN.SRV import SRV

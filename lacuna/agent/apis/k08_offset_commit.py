@@ -1,4 +1,4 @@
-"""OffsetCommit v0-v10: commits offsets of a group, each with its own error.
+"""OffsetCommit v0-v10: commits a group's offsets. The response contains an error code for each of them.
 
 A member commits offsets under its generation. While the group is empty, any client may commit offsets. v6 adds leader
 epochs, v7 static members, and v10 topic ids (KIP-848). A group that does not exist returns ILLEGAL_GENERATION before v9

@@ -64,7 +64,8 @@ async def heartbeat(
 async def _create_missing(
     call: Call, missing: Sequence[kept.InternalTopicInfo], may_create: Callable[[str], bool]
 ) -> str:
-    """Create internal topics of a topology. Return why some could not be created, or "" if all were created.
+    """Create the missing internal topics of a topology. Return why some could not be created, or "" if all were
+    created.
 
     If the client exceeds its quota for changing topics, a later heartbeat creates the topics.
     """

@@ -173,7 +173,7 @@ class PartitionView:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether a caller listens to or waits for the view, so it must stay subscribed."""
+        """Whether the view must stay subscribed, because a caller is listening to it or waiting for it."""
         return self._users > 0
 
     def apply(self, delta: PartitionDelta) -> bool:

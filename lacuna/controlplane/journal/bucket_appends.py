@@ -452,6 +452,6 @@ def _drop(reads: "deque[asyncio.Task[Append | None]]") -> None:
 
 
 def _ignore(read: "asyncio.Task[Append | None]") -> None:
-    """Retrieve the error of an abandoned read, so that asyncio does not log it."""
+    """Retrieve the error from an abandoned read, so that asyncio does not log it."""
     if not read.cancelled():
         read.exception()

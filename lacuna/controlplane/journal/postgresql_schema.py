@@ -2,7 +2,7 @@
 
 journal    one row: format version, cluster id, and the position up to which records were trimmed
 leader     one row: the last writer's epoch, which is its fencing token, and its address
-renewals   a sequence, from which each renewal by the leader takes a number
+renewals   a sequence, which each renewal by the leader advances
 appends    one row per append, with the positions of its first and last record
 hot_1 ...  the hot segments (`postgresql_hot`)
 snapshots  the parts of snapshots; before a snapshot's first part, the seal of the last append that it covers

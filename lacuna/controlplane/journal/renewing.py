@@ -20,7 +20,7 @@ _log = logging.getLogger("lacuna.controlplane")
 
 #: How many renewals are attempted during a lease.
 _RENEWALS: Final = 4
-#: How long the leading loop may go without progress. By then, Kafka's clients have given up their requests
+#: How long the leading loop may go without progress. By then, Kafka clients have given up their requests
 #: (`request.timeout.ms`), and a new leader still arrives well before agents lose their leases, which takes two minutes.
 _LONGEST_STALL_MS: Final = 30_000
 #: For a long lease, the limit is instead this many leases.

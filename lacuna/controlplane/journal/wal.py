@@ -84,7 +84,7 @@ def find_damage(wal: bytes) -> WalDamage | None:
 
 
 def _has_later_commit(log: _Log, bad: _Frame, expected: Sums, rest: Iterator[_Frame]) -> bool:
-    """Whether a frame in `rest` continues from a frame with a commit mark: the bad one or a later one."""
+    """Whether the checksum of a frame in `rest` continues that of a commit frame, which may be `bad` or a later one."""
     before = bad
     possible = {bad.sums, expected}  # damage leaves at least one of the two right
     for frame in rest:

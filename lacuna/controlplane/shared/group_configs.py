@@ -50,7 +50,7 @@ _DURATION: Final = re.compile(
 
 
 class Bounds(NamedTuple):
-    """The lowest and highest allowed values of a config. In Kafka, these are broker configs themselves."""
+    """The lowest and highest allowed values of a config. In Kafka, these bounds are themselves broker configs."""
 
     lowest: int | None
     highest: int | None

@@ -1,4 +1,4 @@
-"""Past cuts of all partitions: the ends that they lowered below last stable offsets.
+"""Past cuts of all partitions, stored as the ends that were below the last stable offsets.
 
 The last stable offsets of all partitions at a past time are known (`History`), but a cut may have ended earlier in some
 partitions. These ends are remembered for each whole second in which they changed and, as in a `History`, for fewer

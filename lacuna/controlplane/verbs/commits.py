@@ -1,4 +1,4 @@
-"""CommitSegment: decides every batch (S1, S4, S10), and assigns accepted batches to extents.
+"""CommitSegment: decides on every batch (S1, S4, S10), and assigns accepted batches to extents.
 
 lacuna.controlplane.verbs.slices processes each slice.
 """

@@ -304,7 +304,7 @@ def _error_of(error: ObjectStoreError, read: RangeRead) -> ObjectStoreError:
 
 
 def _with_own_size(info: ObjectInfo) -> ObjectInfo:
-    """Return the object with its plaintext size, if an encrypted object can have its stored size."""
+    """Return the object with its plaintext size, or unchanged if no encrypted object can have its stored size."""
     try:
         return ObjectInfo(info.key, size_of(info.key, info.size), info.modified_ms)
     except DamagedObjectError:

@@ -37,7 +37,7 @@ class TruncatedBatchError(RecordsError):
 
 
 class CorruptBatchError(RecordsError):
-    """A batch contains wrong bytes, so reading more would not help. `position` is in bytes."""
+    """A batch is corrupt, so reading more would not help. `position` is in bytes."""
 
     def __init__(self, reason: str, position: int = 0) -> None:
         super().__init__(f"corrupt batch at byte {position}: {reason}")
@@ -105,7 +105,7 @@ class DecompressedTooLargeError(RecordsError):
 
 
 class CorruptMessageError(RecordsError):
-    """A message contains wrong bytes. `position` is the byte position of the message's entry in its set."""
+    """A message is corrupt. `position` is the byte position of the message's entry in its set."""
 
     def __init__(self, reason: str, position: int) -> None:
         super().__init__(f"corrupt message at byte {position} of its set: {reason}; send it again")

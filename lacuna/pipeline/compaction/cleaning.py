@@ -48,8 +48,8 @@ def clean(spark: SparkSession, tasks: Sequence[RewriteTask], now_ms: int) -> lis
 def _superseded(keys: DataFrame) -> DataFrame:
     """Returns a row (task, share, offset, payload) for each record to remove and each damaged share.
 
-    Records are removed, and have a null payload, if they are not the last with their key or are tombstones past their
-    delete horizon. For a damaged share, the payload is the reason.
+    A record is removed if it is not the last with its key, or if it is a tombstone past its delete horizon. The payload
+    is null for a record, and the reason for a damaged share.
     """
     later = functions.lead("offset").over(Window.partitionBy("range", "key").orderBy("offset"))
     marked = keys.withColumn("later", later)

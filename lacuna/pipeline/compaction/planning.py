@@ -140,7 +140,7 @@ class FoundRange:
         return hot_in(self._live, 0, len(self._live))
 
     def pieces(self, task_bytes: int) -> Iterator[PlannedRange]:
-        """Cuts the range into smaller ones with about `task_bytes` to read each, unless it is cleaned by key.
+        """Cuts the range into smaller ones, each with about `task_bytes` to read, unless it is cleaned by key.
 
         Each of them is fenced and swapped separately. If a huge partition changes at one end during its compaction,
         only the work on that end is lost.

@@ -101,7 +101,7 @@ class Sizes:
         self._partitions: dict[PartitionKey, tuple[int, int]] = {}
 
     def add(self, logs: Iterable[PartitionLog]) -> None:
-        """Adds partitions from any topics. A partition must be added only once."""
+        """Adds partitions from any topics. A partition must not be added more than once."""
         for log in logs:
             self._partitions[log.key] = sum(log.extents.sizes), len(log.extents)
             for name in (log.topic, ""):

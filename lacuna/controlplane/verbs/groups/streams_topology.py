@@ -259,7 +259,7 @@ def _copartitioned(subtopology: StreamsSubtopology) -> Iterator[list[str]]:
 def _equal(
     topics: list[str], is_given: Mapping[str, bool], counts: Mapping[str, int], find: Find
 ) -> dict[str, int]:
-    """Return the counts of the repartition topics among copartitioned topics.
+    """Return the partition count of each repartition topic among copartitioned topics, by name.
 
     `is_given` shows for each repartition topic whether the topology specifies its count.
     """
