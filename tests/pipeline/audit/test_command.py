@@ -204,7 +204,7 @@ def test_what_cannot_be_done_is_one_line_and_code_2(
     for options, reason in (
         (("--data", str(tmp_path)), "no cluster is running on the data folder"),
         (("--metadata", "journal"), "choose control or bucket"),
-        (("--metadata-only", "--keys"), "leave --keys"),
+        (("--metadata-only", "--keys"), "omit --keys"),
         (("--no-spark", "--keys"), "--keys needs Spark"),
         (("--json", f"{tmp_path}/none-such/report.json"), "none-such does not exist"),
         (("--html", str(tmp_path)), "is a folder"),
