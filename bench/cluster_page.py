@@ -20,6 +20,7 @@ from bench.fleet import (
 from bench.fleet_housekeeping import BYTES_A_MS, COMPACTION_MS, GET_MS, PUT_MS, TASKS
 from bench.plot import INK, TITLE, picture
 from bench.report import in_markdown, number, rewrite
+from lacuna.agent.housekeeping.merging import MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.logstore.objects.prices import GET, PUT
 from lacuna.logstore.objects.s3 import READS_AT_ONCE
@@ -259,7 +260,9 @@ def _costs(fleet: Sequence[Row]) -> str:
 
 
 def _behind(fleet: Sequence[Row]) -> list[str]:
-    late = [row for row in fleet if rewritten(row) < MUCH]
+    # Larger slices are not merged: of these, only aborted ones are rewritten.
+    small = [row for row in fleet if load_of(row).slice_bytes < MergeSettings().small_bytes]
+    late = [row for row in small if rewritten(row) < MUCH]
     if not late:
         return []
     text = (
