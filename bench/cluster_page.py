@@ -260,7 +260,7 @@ def _costs(fleet: Sequence[Row]) -> str:
 
 
 def _behind(fleet: Sequence[Row]) -> list[str]:
-    # Larger slices are not merged: of these, only aborted ones are rewritten.
+    # Larger slices are never merged. Only aborted ones are rewritten, so a lower share is normal.
     small = [row for row in fleet if load_of(row).slice_bytes < MergeSettings().small_bytes]
     late = [row for row in small if rewritten(row) < MUCH]
     if not late:

@@ -119,7 +119,7 @@ class Change:
     def required_resources(self, problem: str) -> list[_Resource]:
         """Return the resources that the options name. Raises UserError with `problem` if there are none."""
         return self.resources.named() or fail(
-            f"{problem}: name one with --topic, --group, --transactional-id or --cluster"
+            f"{problem}: specify one with --topic, --group, --transactional-id or --cluster"
         )
 
 

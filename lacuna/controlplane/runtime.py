@@ -599,7 +599,7 @@ class Runtime:
         # The answer depends only on durable bytes, so it does not wait for the latest decisions to become durable.
         reply = await self._hot.read(command)
         session = self._parked.pop(token, None)
-        if self._stopped is not None or session is None or session.is_closed:
+        if self._stopped is not None or session is None:
             return
         reply.command_id = session.parked.pop(token)
         try:

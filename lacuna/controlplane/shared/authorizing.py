@@ -71,7 +71,7 @@ def authorizer_of(
     if not super_users and not settings.allows_without_acls:
         raise UserError(
             "--authorizer without a super user denies everything to everyone, even adding the "
-            "first ACL: name a super user with --super-user User:NAME"
+            "first ACL: specify a super user with --super-user User:NAME"
         )
     return Authorizer(
         security, {*super_users, *trusted}, allows_without_acls=settings.allows_without_acls

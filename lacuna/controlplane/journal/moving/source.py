@@ -100,7 +100,7 @@ async def _followed(journal: SharedJournal, clock: Clock) -> Replica:
         await replica.catch_up(reader)
     except JournalTrimmed as error:
         raise JournalError(
-            f"{error}. If its snapshots are in a bucket, name the bucket with --store"
+            f"{error}. If its snapshots are in a bucket, specify the bucket with --store"
         ) from error
     finally:
         await reader.close()
