@@ -409,8 +409,8 @@ async def test_later_snapshots_of_a_copy_may_be_in_a_bucket(place: Place, golden
     await go_on(journal, 23, 24)
     assert await in_database.newest() == 0
     assert (await replayed(journal())).position == 24
-    # Whoever does not name the bucket is told to.
-    with pytest.raises(JournalError, match="If its snapshots are in a bucket, name the bucket"):
+    # The message says that the bucket is missing.
+    with pytest.raises(JournalError, match="If its snapshots are in a bucket, specify the bucket"):
         async with place.source():
             raise AssertionError
 
