@@ -5,9 +5,9 @@ that deny the operation take precedence over those that allow it. Without an ACL
 denied. An ACL that allows Read, Write, Delete or Alter also allows Describe, and one that allows AlterConfigs also
 allows DescribeConfigs; one that denies an operation denies nothing else.
 
-A decision considers only the ACLs of one principal and of User:*, and looks them up by each name that can match. This
+Only the ACLs of the principal and of User:* are considered. They are looked up under each name that can match, which
 takes a few microseconds, whether there are ten ACLs or 100,000. Decisions are cached until an ACL changes, except those
-about long names, since clients choose these.
+about long names, which clients could use to fill the memory.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
-"""Rows of bytes that describe the slices and batches of a commit, the verdicts on them, and the journal record.
+"""Rows of bytes that describe the slices and batches of a commit in its command, verdicts and journal record.
 
-Packing and reading a row takes a tenth as long as for a message with as many fields. Rows are little-endian.
+Packing or reading a row takes a tenth of the time needed for a message with as many fields. Rows are little-endian.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -69,9 +69,7 @@ def commit_of(
 
 
 def topic_ids_of(command: CommitSegment) -> Iterator[bytes]:
-    """Yield the topic id of each slice. An incomplete last row is skipped, since the commit is rejected because of
-    it.
-    """
+    """Yield the topic id of each slice. An incomplete last row is skipped, since it causes the commit to be rejected."""
     size = COMMITTED_SLICE.size
     whole = len(command.slices) // size * size
     for topic_id, _, _ in COMMITTED_SLICE.iter_unpack(memoryview(command.slices)[:whole]):
@@ -79,7 +77,7 @@ def topic_ids_of(command: CommitSegment) -> Iterator[bytes]:
 
 
 class SliceVerdict(NamedTuple):
-    """The verdict on a slice, and those on its batches, which are empty if the whole slice is rejected."""
+    """The verdict on a slice, and the verdicts on its batches (none if the whole slice is rejected)."""
 
     error_code: int
     log_start_offset: int

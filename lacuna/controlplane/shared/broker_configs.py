@@ -2,9 +2,9 @@
 
 They are stored under Kafka's names for broker configs, some of which differ from the names of topic configs. A config
 of one broker is stored with the broker's id: "1:max.connections". Defaults of topic configs apply to the whole cluster,
-so those of one broker are only displayed. Configs that tune a broker's files, threads and caches (TUNING) are validated
-and displayed as in Kafka 4.4, but have no effect. Those in DEAD_LETTER_RULES determine which topics share groups may
-use as dead-letter queues.
+so for a single broker, they can only be displayed. Configs that tune a broker's files, threads and caches (TUNING) are
+validated and displayed as in Kafka 4.4, but have no effect. Those in DEAD_LETTER_RULES determine which topics share
+groups may use as dead-letter queues.
 """
 
 import re
@@ -85,8 +85,8 @@ MAX_CONNECTIONS_PER_IP: Final = "max.connections.per.ip"
 _LIMITS: Final = (MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP)
 _check_limit: Final = whole(ConfigType.INT, 1)
 _INT_MAX: Final = 2**31 - 1
-#: The one log directory that an agent reports, standing for the object store. It is not a real path, and is the same
-#: for all agents.
+#: The one log directory that an agent reports, which stands for the object store. It is not a real path, and is the
+#: same for all agents.
 LOG_DIR: Final = "/lacuna/objects"
 #: The only config that can be set for individual brokers.
 CORDONED: Final = "cordoned.log.dirs"
@@ -213,7 +213,7 @@ def can_be_set(name: str) -> bool:
 
 
 def stored_name(broker: str, name: str) -> str:
-    """Return the name under which a config of one broker is stored, or of all brokers if `broker` is empty."""
+    """Return the name under which a config of one broker, or of all brokers if `broker` is empty, is stored."""
     return f"{broker}:{name}" if broker else name
 
 
@@ -232,7 +232,9 @@ def of_broker(configs: Mapping[str, str], broker: str) -> dict[str, str]:
 
 
 def changed(configs: Mapping[str, str], name: str, operation: int, value: str) -> dict[str, str]:
-    """Return the configs of one broker or all after an operation of IncrementalAlterConfigs. Raises InvalidConfig."""
+    """Return the configs of one broker, or of all brokers, after an operation of IncrementalAlterConfigs. Raises
+    InvalidConfig.
+    """
     topic_config = TOPIC_CONFIG_OF.get(name)
     if topic_config is not None:
         before = {topic_config: configs[name]} if name in configs else {}
@@ -261,7 +263,7 @@ def _changed(name: str, operation: int, value: str) -> str | None:
 
 
 def topic_defaults(configs: Mapping[str, str]) -> dict[str, str]:
-    """Return the defaults of topic configs that the configs of all brokers set."""
+    """Return the defaults of topic configs that are set for all brokers."""
     return {
         TOPIC_CONFIG_OF[name]: value for name, value in configs.items() if name in TOPIC_CONFIG_OF
     }

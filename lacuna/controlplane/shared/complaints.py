@@ -9,7 +9,7 @@ _MOST_CHARACTERS: Final = 200
 
 
 class Complaints:
-    """Limits each log message about a host to one a minute, since clients reconnect several times a second."""
+    """Limits each log message about a host to once a minute, since clients reconnect several times a second."""
 
     def __init__(self) -> None:
         self._said: OrderedDict[tuple[str, str], float] = OrderedDict()

@@ -1,7 +1,7 @@
 """Checks config values as Kafka does (ConfigDef): types, allowed values, and error messages.
 
 A check takes the text of a value and returns it in Kafka's form (" 5 " becomes "5", "TRUE" becomes "true", "delete,
-compact" becomes "delete,compact"), or raises a ValueError, whose message is a part of the error message for the client.
+compact" becomes "delete,compact"), or raises a ValueError, whose message becomes part of the client's error message.
 """
 
 import math
@@ -106,7 +106,7 @@ def boolean(value: str) -> str:
 
 
 def one_of(*allowed: str) -> Check:
-    """Return a check for one of these strings."""
+    """Return a check that accepts one of these strings."""
 
     def check(value: str) -> str:
         text = value.strip()
@@ -118,7 +118,7 @@ def one_of(*allowed: str) -> Check:
 
 
 def some_of(*allowed: str) -> Check:
-    """Return a check for a list of these strings, which may be empty."""
+    """Return a check that accepts a list of these strings, which may be empty."""
 
     def check(value: str) -> str:
         items = items_of(value)
@@ -130,7 +130,7 @@ def some_of(*allowed: str) -> Check:
 
 
 def mirrored_topic(value: str) -> str:
-    """Check for an empty value, or one that consists of the ids of a cluster and of a topic in it."""
+    """Check that the value is empty, or consists of a cluster id and the id of a topic in that cluster."""
     text = value.strip()
     if text and not _MIRRORED.fullmatch(text):
         raise ValueError("it must be the id of a cluster, a slash, and the id of a topic")
@@ -138,7 +138,7 @@ def mirrored_topic(value: str) -> str:
 
 
 def throttled_replicas(value: str) -> str:
-    """Check for an empty value, "*", or a list of partition:broker pairs."""
+    """Check that the value is empty, "*", or a list of partition:broker pairs."""
     items = items_of(value)
     if items != ["*"] and not all(_THROTTLED.fullmatch(item) for item in items):
         raise ValueError(

@@ -1,7 +1,7 @@
 """The supported versions of the contract between control planes and their clients (control.proto).
 
 A release that changes the contract increases `NEWEST`. Since the processes of a cluster are upgraded one after another,
-`OLDEST` increases only when clusters no longer need to upgrade from that version without downtime.
+`OLDEST` increases only once no cluster needs to upgrade from that version without downtime.
 """
 
 from typing import Final

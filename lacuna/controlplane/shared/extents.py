@@ -39,8 +39,8 @@ COLUMNS: Final = {
     "flags": "B",
 }
 
-#: A new extent as bytes in a journal record or a delta: the values of the columns, in order. Packing and reading such a
-#: row takes a tenth as long as for a message with eleven fields.
+#: A new extent as bytes in a journal record or a delta: the values of the columns, in order. Packing or reading such a
+#: row takes a tenth of the time needed for a message with eleven fields.
 EXTENT_ROW: Final = Struct("<qqqiqqqqhqB")
 
 _columns_of: Final = attrgetter(*COLUMNS)
@@ -53,7 +53,7 @@ def extent_rows(extents: Extents) -> bytes:
 
 
 def to_little_endian(column: "array[int]") -> bytes:
-    """Return a column's bytes as messages contain them."""
+    """Return a column's bytes in the form used in messages."""
     if not _IS_LITTLE_ENDIAN:
         column = column[:]
         column.byteswap()

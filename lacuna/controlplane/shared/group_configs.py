@@ -116,7 +116,7 @@ class GroupConfig:
 def _number(
     name: str, default: int, lowest: int, highest: int, documentation: str, *, least: int = 1
 ) -> GroupConfig:
-    """Return a numeric config, whose bounds are set by broker configs named after it, and whose minimum is never below
+    """Return a numeric config whose bounds are set by broker configs named after it, and whose minimum is never below
     `least`.
     """
     return GroupConfig(
@@ -131,7 +131,7 @@ def _number(
 
 
 def duration_ms(value: str) -> int | None:
-    """Return the milliseconds in a value of the form by_duration:PnDTnHnMn.nS, or None if it has a different form."""
+    """Return the milliseconds in a value of the form by_duration:PnDTnHnMn.nS, or None if it has another form."""
     found = _DURATION.fullmatch(value.removeprefix(BY_DURATION).upper())
     if not value.startswith(BY_DURATION) or found is None or not any(found.groups()):
         return None

@@ -4,8 +4,8 @@ Everything below the last stable offset is decided and never changes (S3). At an
 could therefore see the partition up to the last stable offset of that time. The history contains this offset for each
 whole second in which it moved; for older times, only for every fifth second, then for every fifteenth, and so on. These
 intervals are the same for all partitions, so their answers share common times, at which each transaction was either
-open or ended in all of them. A transaction that had ended need not have been visible in all of them, because a last
-stable offset stays behind it while an earlier transaction is open in that partition.
+open or ended in all of them. A transaction that had ended was not necessarily visible in all of them, because a
+partition's last stable offset stays before it while an earlier transaction is open there.
 """
 
 from array import array
@@ -58,8 +58,8 @@ class Widths:
         return WIDTHS[min(bisect_left(_AGES, age), len(WIDTHS) - 1)] if age > 0 else 1
 
     def kept(self, seconds: Sequence[int]) -> list[int]:
-        """Thin entries at these seconds, as of the last of them. Return the indexes of those that are kept because they
-        apply at a multiple of the interval for their time.
+        """Thin the entries at these seconds, measuring their ages from the last one. Return the indexes of the entries
+        to keep: the last one, and those that apply at a multiple of the interval for their age.
         """
         self.thinned_at = seconds[-1]
         kept: list[int] = []
@@ -106,7 +106,9 @@ class History(Widths):
         self.offsets.append(0)
 
     def drop_below(self, log_start_offset: int) -> None:
-        """Drop entries that end at or below the log start, except the newest, since nothing was visible above it."""
+        """Drop the entries with offsets up to the log start, except the newest of them: at those times, nothing above
+        the log start was visible.
+        """
         gone = bisect_right(self.offsets, log_start_offset) - 1
         if gone > 0:
             self._drop_first(gone)
@@ -131,7 +133,7 @@ class History(Widths):
         return self.offsets[bisect_right(self.seconds, second) - 1]
 
     def thin(self) -> None:
-        """Keep only the entries that apply at a multiple of the interval for their time."""
+        """Keep only the entries that apply at a multiple of the interval for their age."""
         seconds = self.seconds
         kept = self.kept(seconds)
         self.seconds = array("q", map(seconds.__getitem__, kept))

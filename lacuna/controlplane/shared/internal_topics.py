@@ -68,9 +68,9 @@ def internal_by_id(topic_id: bytes) -> Topic | None:
 
 @lru_cache(maxsize=65_536)
 def partition_of(name: str) -> int:
-    """Return the partition with the records of a group or a transactional id, as Kafka chooses it.
+    """Return the partition that holds the records of a group or transactional id, chosen as in Kafka.
 
-    It is derived from the absolute value of Java's hash over UTF-16 code units, which is 0 for the smallest integer.
+    It is derived from the absolute value (0 for the smallest integer) of Java's hash of the UTF-16 code units.
     """
     units = name.encode("utf-16-be", "surrogatepass")
     found = 0

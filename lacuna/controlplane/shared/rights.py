@@ -1,8 +1,8 @@
 """The rights that commands require if ACLs apply, and whether a principal has them.
 
 Jobs are sessions that are not part of the cluster (`controlplane.rights`). Tools send queries through an agent
-(`agent/apis/k19554_ask_control.py`), which applies the same rules to its clients. A rule for a single verb is defined
-with that verb's row, unless the verb is one of `QUESTIONS`.
+(`agent/apis/k19554_ask_control.py`), which applies the same rules to its clients. A rule that only one verb uses is
+defined next to that verb, unless the verb is one of `QUESTIONS`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -90,7 +90,7 @@ def of_transaction(command: Any, _names: Names) -> Iterator[Need]:
 
 
 def works_with_records(_command: Message, _names: Names) -> Iterator[Need]:
-    """Yield what any job that reads or writes records requires, whatever its topics."""
+    """Yield what any job that reads or writes records requires, regardless of its topics."""
     yield Need((Operation.READ, Operation.WRITE, Operation.ALTER), ResourceType.TOPIC, None)
 
 

@@ -329,12 +329,12 @@ def stored_compression(configs: Mapping[str, str]) -> tuple[str, int | None] | N
 
 
 def is_deleted_by_retention(configs: Mapping[str, str]) -> bool:
-    """Whether retention.ms and retention.bytes apply, since cleanup.policy includes "delete"."""
+    """Whether retention.ms and retention.bytes apply, that is, whether cleanup.policy includes "delete"."""
     return "delete" in items_of(effective(configs, "cleanup.policy"))
 
 
 def is_compacted(configs: Mapping[str, str]) -> bool:
-    """Whether newer records supersede older ones with the same key, since cleanup.policy includes "compact"."""
+    """Whether newer records supersede older ones with the same key, that is, whether cleanup.policy includes "compact"."""
     return "compact" in items_of(effective(configs, "cleanup.policy"))
 
 

@@ -18,7 +18,7 @@ class Behind(NamedTuple):
     """The number of offsets left to read, and the largest timestamp (ms) in the first unread extent, or -1 if nothing
     is left.
 
-    An extent's records were written by one flush, or have been merged.
+    The records in an extent were written by a single flush, unless it is a merged extent.
     """
 
     offsets: int = 0

@@ -232,7 +232,7 @@ def _first_to_rewrite(
     stop: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
     """Return the first index in [first, last] whose extent is not a merged one that is at least as large as all live
-    extents after it, up to `stop`.
+    extents after it together, up to `stop`.
     """
     total: cython.longlong = 0
     index: cython.Py_ssize_t
@@ -260,9 +260,9 @@ def find_run(
     dead. It is worth merging if it contains a dead extent or at least `least` extents. Otherwise, it is reduced to its
     hot extents and those between them.
 
-    A merged extent at its beginning is left out if it is as large as all that follow it, and the rest is still worth
-    merging. So an extent is rewritten only a few times until it is large, rather than each time a few records follow
-    it.
+    A merged extent at the beginning of a run is left out if it is at least as large as all those after it together, and
+    the rest is still worth merging. So an extent is rewritten only a few times until it is large, rather than each time
+    a few records follow it.
 
     Returns the indexes (start, stop), which are equal if there is no run. Raises ValueError if a column is too short.
     """

@@ -51,7 +51,7 @@ class Piece(NamedTuple):
 
     @property
     def has_true_offsets(self) -> bool:
-        """Whether the stored batches contain their true offsets, as merges write them."""
+        """Whether the stored batches contain their true offsets, as those of merged extents do."""
         return self.flags & FLAG_TRUE_OFFSETS != 0
 
     @property
