@@ -23,8 +23,8 @@ def retention_ms_of(configs: dict[str, str]) -> int:
 class Expiry(NamedTuple):
     """The expired part of a partition: records with timestamps before `oldest_ms`.
 
-    An extent without timestamps is given the time at which consumers could first read it, much as Kafka uses the file's
-    time. `stable_offset` is the last stable offset at `oldest_ms`.
+    An extent without timestamps is assigned the time at which consumers could first read it, much as Kafka uses the
+    file's time. `stable_offset` is the last stable offset at `oldest_ms`.
     """
 
     oldest_ms: int

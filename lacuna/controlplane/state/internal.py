@@ -1,6 +1,6 @@
 """The offsets of __consumer_offsets and __transaction_state, which are derived from the rest of the state (ADR 43).
 
-Readers see each as a compacted topic. Each change to a key takes the next offset of its partition for the key's newest
+Readers see each as a compacted topic. Each change to a key assigns the next offset of its partition to the key's newest
 record; the offsets of earlier records are holes. The content of a record is read from the state when a consumer fetches
 it.
 

@@ -152,7 +152,9 @@ class Partition:
         self.history.drop_below(offset)
 
     def kill(self, ranges: "array[int]") -> "array[int]":
-        """Mark the ranges (first, end, first, end, …) as dead, except below the log start. Return what was marked."""
+        """Mark the ranges (first, end, first, end, …) as dead, except those below the log start. Return the marked
+        ranges.
+        """
         first = 0
         while first < len(ranges) and ranges[first + 1] <= self.log_start_offset:
             first += 2
@@ -210,5 +212,5 @@ def spread_of(key: PartitionKey) -> int:
 
 
 def deleted_delta(key: PartitionKey) -> PartitionDelta:
-    """Return the delta that tells watchers that a partition does not exist."""
+    """Return a delta for the watchers of a partition that does not exist."""
     return PartitionDelta(partition=named(key), is_snapshot=True, is_deleted=True)

@@ -2,7 +2,7 @@
 
 The last stable offsets of all partitions at a past time are known (`History`), but a cut may have ended earlier in some
 partitions. These ends are remembered for each whole second in which they changed and, as in a `History`, for fewer
-seconds at earlier times. A cut of all partitions is also a cut of any subset, though not always the largest one.
+seconds the older they are. A cut of all partitions is also a cut of any subset, though not always the largest one.
 """
 
 from array import array
@@ -26,7 +26,7 @@ Lowered: TypeAlias = Mapping[PartitionKey, int]
 class PastCuts(Widths):
     """The lowered ends at whole seconds, each valid from `seconds[i]` until `seconds[i + 1]`. Only replay changes them.
 
-    No end was lowered between `first_second` and the first of these. Nothing is known about earlier times.
+    No end was lowered between `first_second` and `seconds[0]`. Nothing is known about earlier times.
     """
 
     __slots__ = ("count", "ends", "first_second", "seconds")
@@ -75,8 +75,8 @@ class PastCuts(Widths):
         self.thinned_at = 0
 
     def _thin(self) -> None:
-        """Keep only seconds that apply at a multiple of the interval for their time, and drop the oldest beyond the
-        bounds.
+        """Keep only the entries that apply at a multiple of the interval for their age, and drop the oldest if there
+        are still too many.
         """
         self._keep(self.kept(self.seconds))
         first, count = 0, self.count
@@ -100,7 +100,7 @@ class PastCuts(Widths):
 
 
 def lowered_now(partitions: Mapping[PartitionKey, Partition], unsettled: Unsettled) -> Lowered:
-    """Return the ends that the cut of all partitions currently lowers, in time linear in the unsettled ranges."""
+    """Return the lowered ends of the current cut of all partitions, in time linear in the number of unsettled spans."""
     transactions = list(unsettled.transactions.values())
     if not transactions:
         return {}

@@ -71,7 +71,7 @@ def add(total: Rewritten, more: Rewritten) -> None:
 
 
 class Waiting(NamedTuple):
-    """Counts of small extents, their bytes, aborted offsets, their bytes, and the extents examined."""
+    """The numbers of small extents and their bytes, of aborted offsets and their bytes, and of extents examined."""
 
     small_extents: int
     small_bytes: int

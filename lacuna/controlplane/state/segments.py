@@ -1,4 +1,6 @@
-"""The segment table: the objects that extents refer to, when other objects were replaced, and readers' pins."""
+"""The segment table: the objects that extents refer to, the replaced objects and when they were replaced, and readers'
+pins.
+"""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -81,7 +83,7 @@ class _Columns:
             self.forgotten = 0
 
     def without_forgotten(self) -> "_Columns":
-        """Return the remaining segments, possibly as this object itself."""
+        """Return the remaining segments: this object itself if it has no forgotten rows."""
         if not self.forgotten:
             return self
         rows = [row for row, each in enumerate(self.live) if each != _FORGOTTEN]

@@ -93,7 +93,7 @@ SHOWN_EXTENTS: Final = 65_536
 
 #: Agents' reports with more bytes than this are dropped.
 MAX_REPORT_BYTES: Final = 65_536
-#: The maximum number of importers whose reports are kept. Only these copy partitions, and others wait.
+#: The maximum number of importers whose reports are kept. Only these copy partitions; the others wait.
 MOST_IMPORTERS: Final = 1_000
 
 #: The maximum number of extents in a compaction plan. A plan of this size is a message of 20 MB.

@@ -223,7 +223,7 @@ def _read_lease(message: LeaseSnapshot) -> Lease:
 
 
 def _topic(topic: TopicState, principal: str) -> Iterator[TopicSnapshot]:
-    """Yield a topic as one or more entries, of which the later ones contain only its id and more rows."""
+    """Yield a topic as one or more entries. Those after the first contain only its id and more rows."""
     entry = TopicSnapshot(topic=topic.message(), principal=principal)
     rows = 0
     for partition in topic.partitions:
@@ -424,7 +424,9 @@ def _past_cut(second: int, lowered: Lowered) -> PastCutSnapshot:
 
 
 def _segments(table: SegmentTable) -> Iterator[SegmentsSnapshot]:
-    """Yield all segments ordered by key, then the replaced ones in their order, then the waiting references."""
+    """Yield all segments ordered by key, then the replaced ones in the order of their replacement, then the waiting
+    references.
+    """
     for rows in table.rows(PIECE_ROWS):
         yield SegmentsSnapshot(
             lease_ids=rows.lease_ids,

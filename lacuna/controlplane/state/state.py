@@ -62,7 +62,9 @@ class Lease:
         self.forgotten_sequence = -1  # the highest sequence whose answer was dropped
 
     def remember(self, sequence: int, verdicts: bytes) -> None:
-        """Keep the answer to a commit (a serialized SegmentCommitted), and drop the oldest beyond the limit."""
+        """Keep the answer to a commit (a serialized SegmentCommitted), and drop the oldest answer if there are too
+        many.
+        """
         self.recent[sequence] = verdicts
         if len(self.recent) > REMEMBERED_COMMITS:
             dropped, _ = self.recent.popitem(last=False)
@@ -269,7 +271,7 @@ class State:
     # Watching.
 
     def watch(self, key: PartitionKey) -> PartitionDelta:
-        """Add a watcher of a partition. Return a delta with the complete partition, or one that says it is deleted."""
+        """Add a watcher of a partition. Return a delta with the complete partition, or one that marks it as deleted."""
         self.watched[key] = self.watched.get(key, 0) + 1
         found = self.partitions.get(key)
         if found is not None:

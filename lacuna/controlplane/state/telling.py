@@ -34,7 +34,7 @@ _MOST: Final = 10
 def describe(state: State, command: Command | None, record: JournalRecord) -> str:
     """Describe the effect of a record before its replay, or return "" for a routine event.
 
-    `command` is the one whose decision wrote the record, or None if time triggered the record.
+    `command` is the one whose decision wrote the record, or None if the passage of time was the cause.
     """
     event = record.WhichOneof("event")
     tell = _TELLERS.get(event) if event else None

@@ -9,7 +9,7 @@ from lacuna.controlplane.state.state import State
 
 
 def leap(state: State, by_ms: int) -> None:
-    """Keep the remaining time of all sessions and leases after a forward jump of the clock. Nothing durable changes."""
+    """Preserve the remaining time of all sessions and leases when the clock jumps forward. Nothing durable changes."""
     state.lease_deadlines = Deadlines()  # the next tick gives each lease its full duration
     state.absences = Deadlines()
     state.merge_horizons, state.compaction_horizons = Horizons(), Horizons()

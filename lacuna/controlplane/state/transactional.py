@@ -16,7 +16,9 @@ LAST_EPOCH: Final = 32767
 
 
 class TransactionState(Enum):
-    """The states of a transactional id, with Kafka's names, but without Prepare, since the flip is one step (S1)."""
+    """The states of a transactional id, with Kafka's names, but without the Prepare states, since the flip is one step
+    (S1).
+    """
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -61,7 +63,7 @@ TRANSITIONS: Final[dict[TransactionState, dict[TransactionEvent, TransactionStat
 
 
 class IllegalTransition(ValueError):
-    """A journal record is impossible in the current state: the journal is foreign, or there is a bug."""
+    """A journal record is impossible in the current state: it comes from another journal, or there is a bug."""
 
 
 class TransactionalId:
@@ -102,7 +104,8 @@ class TransactionalId:
         self.start_time_ms = NO_TIMESTAMP
         self.last_update_ms = 0
         self.log_offset = 0  # of its newest record in __transaction_state
-        #: With TV2, an EndTxn with this producer id and epoch retries the one that returned the current ones (S5).
+        #: With TV2, an EndTxn with this producer id and epoch is a retry of the one that returned the
+        #: current ones (S5).
         self.ended_producer_id = NO_PRODUCER_ID
         self.ended_producer_epoch = NO_PRODUCER_EPOCH
         self.is_ended_by_coordinator = False  # ended by a timeout or an operator

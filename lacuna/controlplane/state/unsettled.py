@@ -30,7 +30,7 @@ _FEWEST_SPANS: Final = 256
 class Cut(NamedTuple):
     """The ends of a cut. `above` contains the indexes of the transactions after these ends.
 
-    `holders` maps each partition with a lowered end to the one whose open transaction is the reason.
+    `holders` maps each partition with a lowered end to the partition whose open transaction is the reason.
     """
 
     ends: dict[PartitionKey, int]

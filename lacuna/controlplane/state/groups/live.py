@@ -155,8 +155,8 @@ class LiveGroup:
         return protocol_type == self.protocol_type and any(name in common for name in names)
 
     def select_protocol(self) -> str:
-        """Return the protocol that most members prefer, among those that all of them speak. A tie goes to the first
-        vote.
+        """Return the protocol that most members prefer, among those that all of them speak. In a tie, the one with the
+        earliest vote wins.
         """
         common = self._common_protocols()
         votes = Counter(

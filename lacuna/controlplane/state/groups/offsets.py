@@ -195,7 +195,7 @@ class Offsets:
     ) -> int:
         """Write tombstones for the first `most` of these offsets, and return how many may still be written.
 
-        The others receive none: there would be so many that the oldest ones would be dropped immediately.
+        The others receive none, since with so many tombstones, the oldest ones would be dropped immediately.
         """
         for key in nsmallest(most, keys):
             self.internal.drop_offset(group_id, key, name_of(key[0]), now_ms)

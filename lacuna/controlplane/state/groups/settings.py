@@ -81,7 +81,7 @@ class GroupSettings:
 
     # Bounds the members' metadata, and separately their assignments: in JoinGroup and SyncGroup for a classic group, in
     # subscriptions for a consumer group (KIP-848). Kafka keeps a classic generation in one record, so its bound is
-    # max.message.bytes, which 500 members that name 200 topics each exceed.
+    # max.message.bytes, which is exceeded by 500 members that name 200 topics each.
     member_metadata_max_bytes: int = 1 << 20
     group_metadata_max_bytes: int = 64 << 20
     # For consumer groups (KIP-848), whose members do not choose these. A group config overrides them.

@@ -1,8 +1,8 @@
 """Share groups as stored in the journal (KIP-932): members like those of consumer groups, and share partitions.
 
-A share partition is a group's progress in one partition: runs of offsets that have been acquired, between its start
-offset, the first unfinished one, and its end offset. Offsets between these two without a run are holes, for example
-where a transaction was aborted. Only replay changes a share partition; decisions create new runs and journal them.
+A share partition is a group's progress in one partition: runs of acquired offsets between its start offset (that of the
+first unfinished record) and its end offset. Offsets in between that belong to no run are holes, for example where a
+transaction was aborted. Only replay changes a share partition; decisions create new runs and journal them.
 """
 
 from bisect import bisect_right
@@ -42,7 +42,7 @@ FINAL: Final = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 class Run:
     """The offsets [first_offset, end_offset), which share one state. Acquired records are held for a limited time.
 
-    If records are archiving, `is_rejected` means that a member rejected them; otherwise, their deliveries ran out.
+    For archiving records, `is_rejected` means that a member rejected them; otherwise, their deliveries ran out.
     """
 
     first_offset: int

@@ -1,4 +1,4 @@
-"""All groups and their offsets, both durable and volatile state."""
+"""All groups and their offsets: both the durable and the volatile state."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -230,7 +230,7 @@ class Groups:
     # For replay and for decisions.
 
     def forget_token(self, token: int) -> None:
-        """Forget a parked command whose caller no longer waits. Its member remains until its session ends."""
+        """Forget a parked command whose caller is no longer waiting. Its member remains until its session ends."""
         self.live.parked.discard(token)
 
     def exists(self, group_id: str) -> bool:

@@ -186,7 +186,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Current:
-    """A member's epochs and state, and its tasks: assigned ones, and ones to give up."""
+    """A member's epochs and state, the tasks assigned to it, and those that it must give up."""
 
     member_epoch: int = JOINING_EPOCH
     previous_member_epoch: int = JOINING_EPOCH
@@ -497,7 +497,7 @@ class Configured:
     """A topology configured for the cluster's topics: subtopologies by id, or a problem, given as one of Kafka's
     statuses and a detail.
 
-    `topology` contains the partition counts of internal topics. The coordinator is to create those in `missing`.
+    `topology` contains the partition counts of internal topics. The coordinator must create those in `missing`.
     """
 
     topology: StreamsTopology

@@ -186,7 +186,7 @@ class Draft:
 
 
 def _growth(before: Member | None, now: Member | None) -> int:
-    """Return the number of bytes by which subscriptions grow. The common case of unchanged ones is fast."""
+    """Return the number of bytes by which subscriptions grow. The common case, in which they are unchanged, is fast."""
     was = before.subscription if before is not None else None
     is_ = now.subscription if now is not None else None
     if was is is_:

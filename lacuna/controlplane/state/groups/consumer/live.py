@@ -48,7 +48,9 @@ class LiveConsumerGroup:
         return live
 
     def expect_heartbeat(self, member: Member, session_timeout_ms: int, now_ms: int) -> None:
-        """Restart the member's session, with its own timeout if it speaks the classic protocol, or else the group's."""
+        """Restart the member's session, with the member's own timeout if it speaks the classic protocol, or else the
+        group's.
+        """
         classic = member.subscription.classic
         timeout_ms = session_timeout_ms if classic is None else classic.session_timeout_ms
         self.set(member.member_id, Deadline.SESSION, now_ms + timeout_ms)

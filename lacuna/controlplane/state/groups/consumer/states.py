@@ -3,7 +3,7 @@
 A group's state is not stored, but derived from its members and epochs (`ConsumerGroup.state`). A member's state:
 
     Stable ─► UnrevokedPartitions   it holds partitions that are not in its target, and must give them up first
-           ─► UnreleasedPartitions  other members still hold partitions of its target
+           ─► UnreleasedPartitions  other members still hold partitions in its target
            ─► Stable                it holds its target
 """
 
