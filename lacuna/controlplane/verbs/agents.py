@@ -117,7 +117,9 @@ def _workers(turn: Turn, lease_id: int, report: ImportReport) -> list[int]:
 
 
 def release_lease(turn: Turn, command: ReleaseLease) -> Reply:
-    """End a lease after a clean stop. The node stays a listed broker for a while, as some clients still contact it."""
+    """End a lease after a clean stop. The node stays listed as a broker for a while, since some clients still contact
+    it.
+    """
     if command.lease_id not in turn.state.leases:
         used_late(turn, [command.lease_id])
         answer = Outcome(error_code=ErrorCode.LEASE_EXPIRED)
@@ -149,7 +151,9 @@ def used_late(turn: Turn, lease_ids: Iterable[int]) -> None:
 
 
 def tick_leases(turn: Turn) -> None:
-    """End overdue leases. A lease not renewed since the control plane started first receives its full duration."""
+    """End overdue leases. A lease that has not been renewed since the control plane started is first given its full
+    duration.
+    """
     state = turn.state
     for lease_id, lease in state.leases.items():
         if lease_id not in state.lease_deadlines:

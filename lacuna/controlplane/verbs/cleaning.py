@@ -69,7 +69,8 @@ def dirt_in(
 
 
 def plan_cleaning(turn: Turn, command: PlanCleaning) -> Reply:
-    """Choose the partition for an agent's next pass: a due one, or else the one with the highest dirty ratio.
+    """Choose the partition for an agent's next pass: one that is due or, if there is none, the one with the highest
+    dirty ratio.
 
     Nothing durable changes. With many topics, each plan resumes where the previous one stopped.
     """
@@ -145,7 +146,7 @@ def _in_turn(state: State) -> Iterator[TopicState]:
 
 
 def plan_cleaning_range(turn: Turn, command: PlanCleaningRange) -> Reply:
-    """Return the next extents of a pass, with up to `max_bytes` in live ones. Nothing durable changes."""
+    """Return the next extents of a pass, with up to `max_bytes` bytes of live extents. Nothing durable changes."""
     state = turn.state
     if command.lease_id not in state.leases:
         return _no_range(ErrorCode.LEASE_EXPIRED)

@@ -32,7 +32,7 @@ def commit_segment(turn: Turn, command: CommitSegment) -> Reply:
 
 
 def answered(turn: Turn, segment: SegmentId, lease_id: int) -> SegmentCommitted | None:
-    """Return the answer if this lease has committed the segment, or no longer can; otherwise None."""
+    """Return the answer if this lease has committed the segment, or can no longer do so; otherwise None."""
     state = turn.state
     lease = state.leases.get(lease_id)
     if lease is None:
@@ -87,8 +87,8 @@ def _decide(turn: Turn, command: CommitSegment) -> Reply:
 def _is_in_turn(state: State, command: CommitSegment) -> bool:
     """Whether the commit that this one must follow has been decided.
 
-    It has not if it was refused as a hot segment, or lost in a takeover. The order matters because a producer may have
-    batches in both commits.
+    It has not been decided if it was refused as a hot segment, or lost in a takeover. The order matters because a
+    producer may have batches in both commits.
     """
     lease = state.leases[lease_of(command.segment.lease_id)]
     return not command.follows or command.follows in lease.recent

@@ -150,8 +150,8 @@ def _superseding_run(
 ) -> _Run | None:
     """Return the extents to compact by key.
 
-    They begin at the log start, since a record supersedes all earlier ones with its key, unless the part that is
-    already compacted would fill the whole plan.
+    Unless the part that is already compacted would fill the whole plan, they begin at the log start, since a record
+    supersedes all earlier ones with its key.
     """
     clean = min(end, partition.extents.first_ending_after(partition.compacted_to))
     is_due = 0 < partition.compact_again_ms <= now_ms

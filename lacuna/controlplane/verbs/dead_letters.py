@@ -7,8 +7,8 @@ An agent requests a plan, reads the records, and sends the letters as a segment 
 commits the segment and archives the records, so each record reaches the queue exactly once, even if a process is killed
 at any point. A second segment with the same records is refused.
 
-Only stable records are planned: records of aborted transactions are archived without letters. As in Kafka, so are all
-records of a group that cannot use its queue.
+Letters are planned only for stable records; records of aborted transactions are archived without letters. As in Kafka,
+so are all records of a group that cannot use its queue.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -54,7 +54,7 @@ from lacuna.logstore.segments.hot import lease_of
 _HELD_MS: Final = 10_000
 #: The reservation of a group whose letters have not been planned: session and time.
 _NOT_HELD: Final = None, 0
-#: What to count for values of `slice` without a slice: the letters cannot be written, or the records do not exist.
+#: What to count if `slice` is not an index: the letters cannot be written, or the records do not exist.
 _OUTCOMES: Final = {-1: "lost", -2: ""}
 _MOST_LETTERS: Final = 500
 _MOST_BYTES: Final = 8 << 20
@@ -106,7 +106,7 @@ def _longest_waiting(turn: Turn) -> list[str]:
 
 
 def _queue_of(turn: Turn, group_id: str) -> tuple[str, TopicState | None]:
-    """Return the name of a group's queue and its topic, or None if the topic is yet to be created. Raises _Unusable."""
+    """Return the name of a group's queue and its topic, which is None if it has yet to be created. Raises _Unusable."""
     name = turn.groups.configs.get(group_id, {}).get(DEAD_LETTER_TOPIC, "")
     if not name:
         raise _Unusable(f"share group {group_id} no longer has a dead-letter queue")

@@ -21,7 +21,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 class Totals(NamedTuple):
-    """Totals for the whole cluster. `partitions_blocked` counts those where records wait for a transaction."""
+    """Totals for the whole cluster. `partitions_blocked` counts the partitions in which records wait for a transaction."""
 
     extents: int
     objects: int
@@ -73,7 +73,8 @@ def describe_cluster(turn: Turn, _command: DescribeCluster) -> Reply:
 
 
 def describe_merges(turn: Turn, command: DescribeMerges) -> Reply:
-    """Describe merges and compaction since this control plane became the leader, and what is waiting in these topics.
+    """Describe merges and compaction since this control plane became the leader, and what is waiting to be merged in
+    these topics.
 
     No more than about DESCRIBED_EXTENTS extents are examined; the partitions left out are counted.
     """

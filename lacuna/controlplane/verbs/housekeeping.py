@@ -55,7 +55,7 @@ from lacuna.logstore.segments.hot import lease_of
 
 
 def delete_records(turn: Turn, command: DeleteRecords) -> Reply:
-    """Move log starts up to the given offsets; -1 stands for the high watermark.
+    """Move log starts forward to the given offsets; -1 stands for the high watermark.
 
     An offset above the high watermark fails with OFFSET_OUT_OF_RANGE, and one below the log start changes nothing. If
     cleanup.policy does not include "delete", the answer is POLICY_VIOLATION, as in Kafka.

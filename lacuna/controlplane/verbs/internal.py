@@ -104,7 +104,7 @@ def drop_consumer_group(state: State, group_id: str, now_ms: int) -> None:
 
 
 def tick_internal(turn: Turn) -> None:
-    """Send pending changes to watchers, and drop the lists for readers once nothing is read."""
+    """Send pending changes to watchers, and drop the lists for readers once there has been no read for LISTED_MS."""
     state, internal = turn.state, turn.state.internal
     is_read = turn.now_ms - internal.read_ms < LISTED_MS
     for key, partition in internal.keyed():

@@ -113,7 +113,7 @@ class _Planner:
 
         Only the newest MERGE_WINDOW extents that are old enough and not being cleaned are examined; older ones re-enter
         the window as newer ones are merged. A run ends before a live extent of an avoided segment. In a mirror, it also
-        ends before a dead extent, since the importer was configured to copy aborted records.
+        ends before a dead extent, since it is there only because the importer was configured to copy aborted records.
 
         If many partitions have runs, the runs are short and of equal length, so that one plan covers many partitions
         with extents in the same objects.
@@ -151,7 +151,7 @@ class _Planner:
 
 
 def _superseded_to(turn: Turn, partition: Partition, start: int, stop: int) -> int:
-    """Return the offset below which later records in a merge supersede earlier ones, or 0 if none may."""
+    """Return the offset below which later records in a merge supersede earlier ones, or 0 if they must not."""
     configs = turn.state.topics[partition.key[0]].configs
     if not is_compacted(configs) or turn.context.is_time_doubtful:
         return 0

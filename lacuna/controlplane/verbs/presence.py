@@ -44,7 +44,9 @@ def seen(state: State) -> Seen:
 
 
 def tell(state: State, before: Seen) -> None:
-    """Send a delta if the agents have changed. Its version is new only if the agents with a lease have changed."""
+    """Send a delta if the agents have changed. The delta has a new version only if the agents with a lease have
+    changed.
+    """
     after = seen(state)
     if after.leased != before.leased:
         state.put_agents(state.cluster_changed())

@@ -206,7 +206,7 @@ def _count_at(source: _Source, at: cython.Py_ssize_t) -> cython.longlong:
 @cython.final
 @cython.cclass
 class _Extent:
-    """The extent that batches are being added to. Its batches share all values after `max_timestamp`."""
+    """The extent that batches are being added to. Its batches have equal values in all fields after `max_timestamp`."""
 
     is_open: cython.bint
     position: cython.longlong

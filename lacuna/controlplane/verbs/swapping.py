@@ -198,8 +198,8 @@ def _judge_swap(
 def _is_front_kept(state: State, partition: Partition, wanted: SwapPartition, now_ms: int) -> bool:
     """Whether all records that the swap removes from the front of the log were not live or have expired.
 
-    Only the plan knows the superseded records, so `compacted_to` and `is_superseding` are trusted. Retention is checked
-    again, because its configs may have changed since the plan was made.
+    Only the sender knows which records are superseded, so `compacted_to` and `is_superseding` are trusted. Retention is
+    checked again, because its configs may have changed since the plan was made.
     """
     log_start_offset = wanted.log_start_offset
     if log_start_offset > partition.log_start_offset:

@@ -62,7 +62,7 @@ _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def create_topics(turn: Turn, command: CreateTopics) -> Reply:
-    """Create topics. Each succeeds or fails independently; topics with the same name all fail.
+    """Create topics. Each succeeds or fails independently; if several have the same name, all of these fail.
 
     A command that would create more than MAX_NEW_PARTITIONS partitions creates none.
     """
@@ -292,7 +292,7 @@ def alter_topic_configs(turn: Turn, command: AlterTopicConfigs) -> Reply:
 
 
 def _kept(topic: TopicState) -> dict[str, str]:
-    """Return the configs that survive a full replacement: a tool unaware of mirrors must not promote one."""
+    """Return the configs that survive a full replacement: a tool that does not know of mirrors must not promote one."""
     return {MIRROR_SOURCE: topic.mirror_source} if topic.mirror_source else {}
 
 

@@ -189,7 +189,8 @@ def _needs_for_group(command: AddOffsetsToTxn | TxnOffsetCommit, state: State) -
 def _needs_for_offsets(command: TxnOffsetCommit, state: State) -> Iterator[Need]:
     """Return the rights that committing offsets requires.
 
-    Kafka requires READ on the topics, but the sink may only write to the topics under which it stores its progress.
+    Kafka requires READ on the topics, but the sink may have only WRITE on the topics under which it stores its
+    progress.
     """
     yield from _needs_for_group(command, state)
     yield from on_topics(Operation.DESCRIBE, (each.partition for each in command.offsets), state)

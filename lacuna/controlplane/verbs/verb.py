@@ -18,9 +18,9 @@ class Verb(NamedTuple):
     """The properties of a verb, which is named after its function.
 
     If `decide` returns None, the command is parked, and a later decision answers it. The reply of a verb that only
-    `looks` is sent without proof that this control plane still leads, so if two control planes mistakenly lead at the
-    same time, the reply may be out of date by up to the duration of a lease. `needs` returns the rights that a job
-    needs; without it, only agents and control planes may use the verb.
+    `looks` is sent without proof that this control plane is still the leader, so if two control planes mistakenly act
+    as leaders at the same time, the reply may be out of date by up to the duration of a lease. `needs` returns the
+    rights that a job needs; without it, only agents and control planes may use the verb.
     """
 
     decide: Callable[[Turn, Any], Reply | None]

@@ -38,7 +38,7 @@ def tick_producers(turn: Turn) -> None:
 
 
 def make_room(turn: Turn) -> None:
-    """Drop surplus windows before each commit, so that at most one commit's windows exceed the bounds."""
+    """Drop surplus windows before each commit, so that at most one commit's windows are ever over the bounds."""
     windows = turn.state.windows
     if windows.grown:
         _drop(turn, _surplus(turn.state))

@@ -35,7 +35,7 @@ STREAMS = "streams"
 
 
 def describe_groups(turn: Turn, command: DescribeGroups) -> Reply:
-    """Describe classic groups and their members. A missing group is Dead, with GROUP_ID_NOT_FOUND."""
+    """Describe classic groups and their members. A missing group is described as Dead, with GROUP_ID_NOT_FOUND."""
     groups = until_full(command.group_ids, lambda group_id: _describe(turn, group_id))
     return Reply(groups_described=GroupsDescribed(groups=groups))
 

@@ -109,7 +109,7 @@ def _end_session(turn: Turn, group: LiveGroup, member_id: str) -> None:
     member = group.members[member_id]
     deadline_ms = member.session_deadline_ms
     if deadline_ms is None or deadline_ms > turn.now_ms:
-        return  # the end of a different session has just answered this member
+        return  # the end of another session has just answered this member
     if member.awaits_answer:
         member.session_deadline_ms = None
         return

@@ -20,7 +20,7 @@ R = TypeVar("R", bound=Reply | None)
 
 
 def of_one_group(decide: Callable[[Turn, C], R]) -> Callable[[Turn, C], R]:
-    """Decorate a verb about one group: afterwards, a classic group with nothing left in it is dropped."""
+    """Decorate a verb about one group, so that a classic group with nothing left in it is dropped afterwards."""
 
     @wraps(decide)
     def decide_and_drop(turn: Turn, command: C) -> R:

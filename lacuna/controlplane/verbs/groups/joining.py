@@ -215,11 +215,11 @@ def _replace_static(
 def _keep_replacement(
     turn: Turn, group: LiveGroup, member: LiveMember, command: JoinGroup, old_leader: str
 ) -> Reply | None:
-    """Answer a replaced static member without a rebalance. If it leads, tell it to skip the assignment."""
+    """Answer a replaced static member without a rebalance. If it is the leader, tell it to skip the assignment."""
     keep_generation(turn, group.to_generation(turn.now_ms))
     reply = joined_reply(group, member)
     if not command.supports_skipping_assignment:
-        # Before v9, a leader always assigns, so it must not learn that it leads.
+        # Before v9, a leader always assigns, so it must not learn that it is the leader.
         reply.leader = old_leader
         del reply.members[:]
     elif member.member_id == group.leader:

@@ -63,7 +63,7 @@ from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-#: About how many of a group's runs one step changes at most when locks end or members leave.
+#: The approximate maximum number of a group's runs that one step changes when locks end or members leave.
 _MOST_RUNS: Final = 10_000
 _GAP, _ACCEPT, _RELEASE, _REJECT, _RENEW = range(5)
 _NOT_ACQUIRED: Final = "The batch cannot be acknowledged. The batch is not in the acquired state."
@@ -146,7 +146,7 @@ class Progress:
         self.runs = list(overlapping(self.runs, self.start_offset, self.end_offset))
 
     def step(self, key: PartitionKey) -> SharePartitionStep | None:
-        """Return the changes, or None. Finished records at the beginning are dropped."""
+        """Return the changes, or None if there are none. Finished records at the beginning are dropped."""
         self.begin_at(settled(self.runs, self.end_offset))
         offsets = self.start_offset, self.end_offset
         if not self._changed and offsets == (self.base.start_offset, self.base.end_offset):

@@ -1,7 +1,7 @@
 """Describes streams groups for operators, and stores descriptions of their topologies (KIP-1071, KIP-1331).
 
-Kafka's brokers store such descriptions only with a plugin. Here, the control plane stores what a member sends, as the
-agent encoded it.
+Kafka's brokers store such descriptions only with a plugin. Here, the control plane stores what a member sends, as
+encoded by the agent.
 """
 
 from typing import Final
@@ -73,7 +73,7 @@ def _describe(turn: Turn, group_id: str) -> DescribedStreamsGroup:
 
 
 def _topology(turn: Turn, group: StreamsGroup) -> StreamsTopology | None:
-    """Return the topology, with the partition counts of its internal topics if these are as required."""
+    """Return the topology, with the partition counts of its internal topics if the cluster's topics fit it."""
     if group.topology is None:
         return None
     try:

@@ -75,7 +75,7 @@ from lacuna.controlplane.verbs.verb import Verb
 _SAME: Final = -1  # the rebalance timeout is unchanged
 #: The maximum number of changelog offsets from all members of a group together: enough for several copies of each task.
 MOST_OFFSETS: Final = 10 * MOST_TASKS
-#: How long a member has to describe the topology when asked, before a different member is asked.
+#: How long a member has to describe the topology when asked, before another member is asked.
 _ASK_AGAIN_MS: Final = 60_000
 
 

@@ -207,7 +207,7 @@ class _Assigning:
 
 
 def _ranked(runners: Sequence[Runner]) -> dict[Task, list[str]]:
-    """Map each task to the members with a standby copy, then those that have read part of its changelog."""
+    """Map each task to the members with a standby copy, followed by those that have read part of its changelog."""
     found: dict[Task, list[tuple[bool, int, str]]] = {}
     for each in runners:
         for task in each.tasks.standby:
@@ -242,8 +242,8 @@ def reconcile(
 ) -> Member:
     """Return the member after one step, or the same object if there is nothing to do.
 
-    `owned` contains the tasks that the member declares, or is None without a declaration; only a declaration gives
-    tasks up.
+    `owned` contains the tasks that the member declares, or is None without a declaration. A member gives tasks up only
+    by sending a declaration without them.
     """
     current = member.current
     if member.is_reconciled_to(assignment_epoch):

@@ -1,8 +1,9 @@
 """Configures a streams group's topology (KIP-1071): computes its tasks and its internal topics' partition counts.
 
-The rules are Kafka's. A repartition topic without a given partition count receives the largest count among the
-subtopologies that write to it. Copartitioned topics have equal counts. A subtopology has as many tasks as the largest
-topic that it reads has partitions, and its changelog topics have one partition per task.
+The rules are Kafka's. A repartition topic without a given partition count receives the largest count among the topics
+that its writer reads; if several subtopologies write to it, the first one with a known count decides. Copartitioned
+topics have equal counts. A subtopology has as many tasks as the largest topic that it reads has partitions, and its
+changelog topics have one partition per task.
 """
 
 import heapq
@@ -206,7 +207,8 @@ def _of_repartition_topics(topology: StreamsTopology, find: Find) -> dict[str, i
 
 
 def _follow(topology: StreamsTopology, counts: dict[str, int], find: Find) -> None:
-    """Add the counts of the topics that subtopologies write to, as far as they can be derived from what these read.
+    """Add the counts of the topics that subtopologies write to, as far as they can be derived from the topics that
+    these subtopologies read.
 
     Subtopologies are visited in order, and again after the last one if the counts of all their source topics are
     unknown. The subtopologies of a valid topology form no loops.

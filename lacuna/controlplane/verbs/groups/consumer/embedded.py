@@ -1,4 +1,5 @@
-"""Reads and writes ConsumerProtocol v0-v3, which classic consumers embed in JoinGroup and SyncGroup for each other.
+"""Reads and writes ConsumerProtocol v0-v3, in which classic consumers encode what they send each other in JoinGroup and
+SyncGroup.
 
 The coordinator needs it for groups with members of both protocols, and to find the topics that a classic group reads.
 Later versions are read as v3, since each version only appends fields.

@@ -23,7 +23,7 @@ def reconcile(
     """Return the member after one step, or the same object if there is nothing to do.
 
     `held` contains the partitions that any member holds or has yet to give up. `owned` contains those that the member
-    declares, or is None without a declaration; only a declaration gives partitions up.
+    declares, or is None without a declaration. A member gives partitions up only by sending a declaration without them.
     """
     if member.is_reconciled_to(assignment_epoch):
         return member

@@ -72,7 +72,9 @@ class _Balance:
                 heapq.heapreplace(queue, (self.loads[member_id], member_id))
 
     def level(self) -> None:
-        """Move partitions along chains until no last member has at least two partitions fewer than the first."""
+        """Move partitions along chains until no chain ends at a member with at least two partitions fewer than its
+        first member.
+        """
         level = max(self.loads.values(), default=0)
         while level >= min(self.loads.values(), default=0) + 2:
             sources = [each for each, load in self.loads.items() if load == level]
@@ -90,7 +92,7 @@ class _Balance:
         }
 
     def _quotas(self) -> dict[str, int]:
-        """Return the fair share of each member. The members that held the most share the remainder."""
+        """Return the fair share of each member. The remainder goes to the members that held the most partitions."""
         quota, extra = divmod(sum(self.topics.values()), len(self.held) or 1)
         had = {each: self._count_held_before(each) for each in self.held}
         favoured = set(sorted(self.held, key=lambda each: (-had[each], each))[:extra])
