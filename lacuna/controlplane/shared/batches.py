@@ -69,7 +69,7 @@ def commit_of(
 
 
 def topic_ids_of(command: CommitSegment) -> Iterator[bytes]:
-    """Yield the topic id of each slice. An incomplete last row is skipped, since it causes the commit to be rejected."""
+    """Yield the topic id of each slice. An incomplete last row, for which the commit is rejected, is skipped."""
     size = COMMITTED_SLICE.size
     whole = len(command.slices) // size * size
     for topic_id, _, _ in COMMITTED_SLICE.iter_unpack(memoryview(command.slices)[:whole]):

@@ -329,12 +329,12 @@ def stored_compression(configs: Mapping[str, str]) -> tuple[str, int | None] | N
 
 
 def is_deleted_by_retention(configs: Mapping[str, str]) -> bool:
-    """Whether retention.ms and retention.bytes apply, that is, whether cleanup.policy includes "delete"."""
+    """Whether cleanup.policy includes "delete", so that retention.ms and retention.bytes apply."""
     return "delete" in items_of(effective(configs, "cleanup.policy"))
 
 
 def is_compacted(configs: Mapping[str, str]) -> bool:
-    """Whether newer records supersede older ones with the same key, that is, whether cleanup.policy includes "compact"."""
+    """Whether cleanup.policy includes "compact", so that newer records supersede older ones with the same key."""
     return "compact" in items_of(effective(configs, "cleanup.policy"))
 
 

@@ -56,7 +56,7 @@ class MergeTurn:
         """Return the maximum number of extents in a run.
 
         This is enough for a run to become large, but at most twice `least`: the shorter the runs in a plan, the fewer
-        objects they read. If few partitions are worth merging, their runs fill a plan.
+        objects they read. If few partitions are worth merging, their runs may be long enough to fill a plan.
         """
         runs, extents, size = max(self._now, self._before or self._now)
         # About half of the merged records may be aborted.
@@ -78,7 +78,7 @@ class MergesUnderWay:
             del self._kept[key]
 
     def is_of_another(self, key: PartitionKey, lease_id: int, leases: Container[int]) -> bool:
-        """Whether an agent with a different live lease is merging a partition."""
+        """Whether an agent with another live lease is merging a partition."""
         other = self._kept.get(key, (lease_id, 0))[0]
         return other != lease_id and other in leases
 
@@ -109,7 +109,7 @@ class Cleanings:
         self._passes = {key: each for key, each in self._passes.items() if each.until_ms > now_ms}
 
     def is_of_another(self, key: PartitionKey, lease_id: int, leases: Container[int]) -> bool:
-        """Whether an agent with a different live lease is cleaning a partition."""
+        """Whether an agent with another live lease is cleaning a partition."""
         found = self._passes.get(key)
         return found is not None and found.lease_id != lease_id and found.lease_id in leases
 

@@ -29,7 +29,7 @@ class Owners(Generic[Name]):
         return name in self._kept
 
     def own(self, name: Name, principal: str) -> None:
-        """Make a principal the owner of a name that holds or will hold data, unless the name has an owner."""
+        """Make a principal the owner of a name that holds or will hold data, unless the name already has an owner."""
         if principal and name not in self.of:
             self.of[name] = principal
             self._hold(principal, self._kept.get(name, 0))

@@ -57,7 +57,7 @@ class Shares:
 
 
 def _target(own: _Share, others: list[_Share]) -> float:
-    """Return an agent's share as if all agents requested theirs now: waiting agents divide what the others do not need."""
+    """Return an agent's share as if all agents requested theirs now: those that wait divide what the others leave."""
     count = len(others) + 1
     least = _LEAST / count
     needs = [max(least, each.used * _HEADROOM) for each in others if not each.is_short]

@@ -255,7 +255,7 @@ class State:
 
     @property
     def internal(self) -> InternalTopics:
-        """The internal topics. They belong to the offsets, as most of their records are about groups."""
+        """The internal topics. They are kept with the offsets, since most of their records are about groups."""
         return self.groups.offsets.internal
 
     def topic_name(self, topic_id: bytes) -> str:

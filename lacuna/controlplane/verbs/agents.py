@@ -41,7 +41,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def register_agent(turn: Turn, command: RegisterAgent) -> Reply:
-    """Grant an agent a lease. A node id is tied to its address forever, and the workers of an agent share it."""
+    """Grant an agent a lease. A node id is tied to its address forever; all workers of an agent share one node id."""
     if not command.host or not 0 < command.port < 65536:
         raise MalformedCommand("an agent must register the host and port that it advertises")
     state = turn.state

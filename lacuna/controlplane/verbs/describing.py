@@ -21,7 +21,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 class Totals(NamedTuple):
-    """Totals for the whole cluster. `partitions_blocked` counts the partitions in which records wait for a transaction."""
+    """Totals for the whole cluster. `partitions_blocked` counts partitions in which records wait for a transaction."""
 
     extents: int
     objects: int

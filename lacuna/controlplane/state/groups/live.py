@@ -44,9 +44,9 @@ class LiveMember:
 
     @property
     def awaits_answer(self) -> bool:
-        """Whether the member is waiting for an answer, so it cannot and need not send heartbeats.
+        """Whether the member is waiting for an answer, and therefore cannot (and need not) send heartbeats.
 
-        False for a new member, which has no id yet: its client may have given up and joined as a different member.
+        False for a new member, which has no id yet: its client may have given up and joined as another member.
         """
         return not self.is_new and (self.join_token is not None or self.sync_token is not None)
 

@@ -70,7 +70,7 @@ class Tasks:
         return frozenset(self.active), self.standby, self.warmup
 
     def shares(self, other: "Tasks") -> bool:
-        """Whether the two have any task in the same role."""
+        """Whether the two have a task in common, in the same role."""
         pairs = zip(self.roles, other.roles, strict=True)
         return any(not one.isdisjoint(another) for one, another in pairs)
 

@@ -169,7 +169,7 @@ def _expire_offsets_of_consumers(turn: Turn, group: ConsumerGroup | StreamsGroup
 
 
 def _expire_old(turn: Turn, group_id: str, is_wanted: Callable[[bytes], bool]) -> int:
-    """Expire offsets of unwanted topics that were committed longer ago than the retention. Return their number."""
+    """Expire offsets of unwanted topics if their commits are older than the retention time. Return their number."""
     return _expire(
         turn,
         group_id,

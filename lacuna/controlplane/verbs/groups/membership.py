@@ -32,7 +32,7 @@ from lacuna.controlplane.verbs.verb import Verb
 def find_member_error(group: LiveGroup, member_id: str, group_instance_id: str) -> ErrorCode:
     """Return NONE if the group has the member, with the instance id if one is given.
 
-    Return FENCED_INSTANCE_ID if a different member has the instance id, otherwise UNKNOWN_MEMBER_ID.
+    Return FENCED_INSTANCE_ID if another member has the instance id, otherwise UNKNOWN_MEMBER_ID.
     """
     if group_instance_id:
         existing = group.static_members.get(group_instance_id)
@@ -138,7 +138,7 @@ def _beat(turn: Turn, command: Heartbeat) -> ErrorCode:
 
 @of_one_group
 def leave_group(turn: Turn, command: LeaveGroup) -> Reply:
-    """Remove members, with an error code for each. The remaining members rebalance once."""
+    """Remove members, and return an error code for each. The remaining members rebalance once."""
     if not command.group_id:
         return Reply(group_left=Outcomes(error_code=ErrorCode.INVALID_GROUP_ID))
     consumer = turn.groups.consumers.get(command.group_id)

@@ -132,8 +132,8 @@ def size_of_subscription(subscription: Subscription) -> int:
 class Current:
     """A member's epochs, state and partitions.
 
-    A member owns its assigned partitions and, until it confirms giving them up, its revoked ones. It took them
-    at `taken_epoch`, or at the epochs in `taken_before`.
+    A member owns its assigned partitions and, until it confirms that it has given them up, its revoked ones. It took
+    them at `taken_epoch`, or at the epochs in `taken_before`.
     """
 
     member_epoch: int = JOINING_EPOCH
@@ -155,7 +155,7 @@ class Current:
     def moved(
         self, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment
     ) -> "Current":
-        """Return the member's next step, in which it takes at `epoch` the partitions that it did not own before."""
+        """Return the member's next step, in which, at `epoch`, it takes the partitions that it did not own before."""
         taken_epoch, taken_before = self.taken_epoch, self.taken_before
         owned, before = joined(assigned, revoking), joined(self.assigned, self.revoking)
         if without(owned, before):

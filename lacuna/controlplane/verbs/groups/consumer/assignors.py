@@ -69,7 +69,7 @@ def _range_order(member: Subscriber) -> tuple[bool, str]:
 def assign_simple(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str, Assignment]:
     """Assign as share groups do: members may share partitions, and each receives some if there are enough.
 
-    If all members want the same topics, all partitions are assigned together, otherwise topic by topic.
+    If all members want the same topics, all partitions are assigned together; otherwise, topic by topic.
     """
     ordered = sorted(members, key=lambda each: each.member_id)
     takers_of = subscribers_of(ordered, topics)

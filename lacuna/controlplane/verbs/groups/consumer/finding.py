@@ -168,7 +168,7 @@ def find_dynamic(draft: Drafted[M], member_id: str) -> M:
 
 
 def find_static(draft: Drafted[M], member_id: str, instance_id: str) -> M:
-    """Return a static member. Raises Refused: FENCED_INSTANCE_ID if a different member now has its instance id."""
+    """Return a static member. Raises Refused: FENCED_INSTANCE_ID if another member now has its instance id."""
     existing = draft.static_members.get(instance_id)
     if existing is None:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
