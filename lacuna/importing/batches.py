@@ -97,8 +97,8 @@ def _whole_batches(records: Part) -> Iterator[RecordBatch]:
         if data[position + MAGIC_AT] != MAGIC:
             raise UncopyableError(
                 base_offset,
-                f"it has message format {data[position + MAGIC_AT]}, from Kafka before 0.11: rewrite the topic with a "
-                "current client first",
+                f"it has message format {data[position + MAGIC_AT]}, which Kafka used before 0.11: rewrite the topic "
+                "with a current client first",
             )
         try:
             header = BatchHeader.parse(data, position)

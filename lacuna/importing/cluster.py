@@ -162,7 +162,7 @@ class Broker:
             )
         except Unreachable as error:
             raise ClusterFailed(
-                f"{self._what} does not answer at {error.failures}: check the address, and that it is running"
+                f"{self._what} does not answer at {error.failures}: check the address, and make sure that it is running"
             ) from error
         except (BootstrapUnavailable, NotAuthenticated) as error:
             raise self._failure(error) from error
@@ -367,7 +367,7 @@ class Kafka:
                     left.append(place)
                 elif each.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise ClusterRefused(
-                        f"{self.what} does not return the offsets of topic {topic.name}: "
+                        f"{self.what} did not return the offsets of topic {topic.name}: "
                         f"{name_of(each.error_code)}"
                     )
         return left

@@ -118,9 +118,9 @@ async def cut_over(source: Agents, target: Agents, given: Cutover) -> list[str]:
 def _check_names(chosen: Sequence[str], links: Mapping[str, str], given: Cutover) -> None:
     if not chosen:
         reason = (
-            "there is no mirror"
+            "there are no mirrors"
             if given.is_all
-            else "no topic is specified: name topics, or add --all"
+            else "no topics are specified: specify some, or add --all"
         )
         raise UserError(f"nothing was promoted: {reason}")
     for name in chosen:
@@ -174,7 +174,7 @@ def _check_offsets(found: Sequence[Standing], given: Cutover) -> None:
     if unknown:
         raise UserError(
             f"nothing was promoted: an offset was specified for {show(min(unknown))}, which is not among the "
-            "partitions to promote: name its topic as well, and check the partition"
+            "partitions to promote: specify its topic as well, and check the partition"
         )
 
 
@@ -190,7 +190,7 @@ async def _why_not(source: Kafka, each: Standing, given: Cutover) -> str:
             "let `lacuna import run` catch up, and try again"
         )
     if each.lag:
-        what = f"{each.lag} offsets are not copied yet"
+        what = f"{each.lag} offsets have not been copied yet"
     elif hanging := await hanging_transactions(source, [each.place], wall_clock_ms()):
         return f"nothing was promoted: {hanging[0]}"
     else:
@@ -200,7 +200,10 @@ async def _why_not(source: Kafka, each: Standing, given: Cutover) -> str:
             if each.place in of.partitions
         ]
         whose = f" of {', '.join(holders)}" if holders else ""
-        what = f"{each.undecided} offsets are undecided at the source, in or after an open transaction{whose}"
+        what = (
+            f"{each.undecided} offsets are undecided at the source, because they are in or after an open "
+            f"transaction{whose}"
+        )
     return (
         f"nothing was promoted: {show(each.place)}: {what}; stop its producers, let `lacuna import run` catch up, "
         "and try again"
@@ -210,7 +213,7 @@ async def _why_not(source: Kafka, each: Standing, given: Cutover) -> str:
 def _line(name: str, late: int) -> str:
     if late > 0:
         return f"promoted {name}; {late} offsets of the source were not copied"
-    return f"promoted {name}: producers and consumers may use it"
+    return f"promoted {name}: producers and consumers can use it now"
 
 
 async def reverse_offsets(source: Agents, target: Agents, names: Sequence[str]) -> list[str]:

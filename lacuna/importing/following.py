@@ -259,7 +259,7 @@ class Following:
         wanted = _BY_ID_VERSION if has_ids else _BY_NAME_VERSION
         answer = await broker.ask(wire.FETCH_REQUEST, wire.FETCH_RESPONSE, wanted, _request(tracks))
         if answer.error_code:
-            raise TargetFailed(f"the source refused a fetch: {name_of(answer.error_code)}")
+            raise TargetFailed(f"the source rejected a fetch request: {name_of(answer.error_code)}")
         size = 0
         is_moving = False
         for track, data in self._answers(answer):

@@ -87,7 +87,7 @@ async def committed_offsets(cluster: Kafka) -> dict[str, Offsets]:
             LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, _LIST_GROUPS_VERSION, ListGroupsRequest()
         )
         if listed.error_code:
-            raise failure_of(f"{cluster.what} does not list its groups", listed.error_code)
+            raise failure_of(f"{cluster.what} did not list its groups", listed.error_code)
         for group in listed.groups:
             if offsets := await _offsets_of(broker, group.group_id):
                 found[group.group_id] = offsets
@@ -283,7 +283,7 @@ def _count(failed: dict[str, int], results: Iterable[tuple[int, str | None]]) ->
 
 
 def _refused(failed: Mapping[str, int], all_of_them: str) -> list[str]:
-    return [f"not copied: {count} of {all_of_them}: {why}" for why, count in failed.items()]
+    return [f"{count} of {all_of_them} were not copied: {why}" for why, count in failed.items()]
 
 
 async def _list_users(source: Kafka) -> Sequence[str]:

@@ -50,7 +50,7 @@ _PASSING: Final = (
 
 GAP: Final = (
     "ends at offset {} here, but the source has already deleted its records below {}: add --accept-gaps to "
-    "continue there with a hole, or delete the topic here and restart its import"
+    "continue there and leave a hole, or delete the topic here and restart its import"
 )
 BEHIND: Final = (
     "ends at offset {} here, but at {} in the source: the source has lost records, as happens after an unclean "

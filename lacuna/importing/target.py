@@ -150,7 +150,7 @@ class Target:
         committed = reply.segment_committed
         if committed.error_code:
             name = ErrorCode(committed.error_code).name
-            raise TargetFailed(f"the control plane refused a segment of the importer: {name}")
+            raise TargetFailed(f"the control plane rejected a segment from the importer: {name}")
         return [code for code, _, _ in SLICE_VERDICT.iter_unpack(committed.slices)]
 
 

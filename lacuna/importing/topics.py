@@ -198,7 +198,7 @@ async def topic_configs(cluster: Kafka, names: Sequence[str]) -> dict[str, Confi
                 continue
             if each.error_code:
                 raise ClusterRefused(
-                    f"{cluster.what} does not show the configs of topic {each.resource_name}: "
+                    f"{cluster.what} did not return the configs of topic {each.resource_name}: "
                     f"{each.error_message or name_of(each.error_code)}"
                 )
             found[each.resource_name] = {config.name: config for config in each.configs}

@@ -38,7 +38,7 @@ async def source_transactions(source: Kafka) -> list[SourceTransaction]:
             wire.ListTransactionsRequest(),
         )
         if listed.error_code:
-            raise failure_of(f"{source.what} does not list its transactions", listed.error_code)
+            raise failure_of(f"{source.what} did not list its transactions", listed.error_code)
         names = [each.transactional_id for each in listed.transaction_states]
         for some in in_parts(names, _AT_ONCE):
             described = await broker.ask(
@@ -76,9 +76,9 @@ class HangingTransaction:
     def __str__(self) -> str:
         name, index = self.place
         return (
-            f"{show(self.place)}: a transaction of producer {self.producer_id} seems to hang at offset "
-            f"{self.first_offset} of the source: it wrote its last record {self.idle_seconds} s ago, and no "
-            "coordinator lists it, so nothing after it is decided; if Kafka's `kafka-transactions.sh find-hanging` "
+            f"{show(self.place)}: a transaction of producer {self.producer_id} appears to hang at offset "
+            f"{self.first_offset} in the source: its last record was written {self.idle_seconds} s ago, and no "
+            "coordinator lists it, so nothing after it can be decided; if Kafka's `kafka-transactions.sh find-hanging` "
             f"also finds it, end it with `kafka-transactions.sh abort --topic {name} --partition {index} "
             f"--start-offset {self.first_offset}`"
         )

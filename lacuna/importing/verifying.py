@@ -260,10 +260,10 @@ class Comparison:
         for each in there:
             found = by_offset.pop(each.offset, None)
             if found is None:
-                return f"offset {each.offset} is in the source and not in the copy"
+                return f"offset {each.offset} is in the source but not in the copy"
             if difference := _difference(each, found):
                 return difference
-        return f"offset {min(by_offset)} is in the copy and not in the source"
+        return f"offset {min(by_offset)} is in the copy but not in the source"
 
 
 class CompactedComparison(Comparison):

@@ -191,7 +191,7 @@ def test_records_groups_and_configs_arrive_and_producers_after_promotion(
     assert differences(there, here, "orders") == []
     assert refused(here, "orders").code() == KafkaError.POLICY_VIOLATION
     lines = asyncio.run(cut_over(Agents(there), Agents(here), Cutover(names=["orders"])))
-    assert lines == ["promoted orders: producers and consumers may use it"]
+    assert lines == ["promoted orders: producers and consumers can use it now"]
     send(here, "orders", ["here"])
     send(there, "orders", ["there"])
     end, rows = read(here, "orders", 0, "read_committed")
@@ -249,7 +249,7 @@ def test_rights_that_the_target_refuses_are_counted_with_the_reason(target: Clus
         for added in admin.create_acls(acls).values():
             added.result(SECONDS)
         (line,) = imported(source.bootstrap, target, "guarded").lines
-    assert line.startswith("not copied: 2 of 2 ACLs: the agents here run without --authorizer.")
+    assert line.startswith("2 of 2 ACLs were not copied: the agents here run without --authorizer.")
 
 
 @pytest.mark.slow
@@ -323,7 +323,7 @@ def test_a_promotion_waits_for_the_rest(source: Cluster, target: Cluster) -> Non
         await asyncio.to_thread(imported, there, target, "soon")
         return await waiting
 
-    assert asyncio.run(promote()) == ["promoted soon: producers and consumers may use it"]
+    assert asyncio.run(promote()) == ["promoted soon: producers and consumers can use it now"]
 
 
 def test_a_question_that_is_cancelled_leaves_no_answer_behind(source: Cluster) -> None:
