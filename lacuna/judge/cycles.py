@@ -139,7 +139,7 @@ def _intermediate_reads(facts: Facts, nodes: Sequence[int]) -> Iterator[Anomaly]
             value = read.records[-1][1] if read.records else ""
             other, final = finals.get(value, (index, None))
             if final is not None and other != index:
-                why = f"a transaction read up to it, but not {final.value} of the same transaction"
+                why = f"another transaction read up to it, but its own transaction also wrote {final.value} later"
                 yield about("G1b", value, why, [other, index], final.value)
 
 

@@ -217,7 +217,7 @@ def undelivered(facts: Facts) -> Iterator[Anomaly]:
     for (group, place), index in _idle(facts).items():
         for value in facts.truth[place].values():
             if value not in delivered and facts.is_written(value):
-                why = f"{group} has nothing more to deliver, and has never delivered it"
+                why = f"{group} has nothing more to deliver, but has never delivered it"
                 operations = [facts.writers[value][0], facts.seen[value].index, index]
                 yield about("undelivered", value, why, operations, place)
 

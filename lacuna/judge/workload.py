@@ -170,7 +170,9 @@ class Workload:
                 ):
                     return
             if self._world.now() > deadline:
-                raise UserError("some topics have no leaders: check that the brokers are running")
+                raise UserError(
+                    "some partitions have no leader: check that the brokers are running"
+                )
             await asyncio.sleep(0.1)
 
     @property
