@@ -132,6 +132,8 @@ def settle(target: Places) -> float:
     started = time.monotonic()
     while left := target.metrics()[HOT]:
         if time.monotonic() - started > SETTLE_SECONDS:
-            raise BenchError(f"{left:,.0f} bytes have not moved after {SETTLE_SECONDS:.0f} s")
+            raise BenchError(
+                f"{left:,.0f} bytes have still not moved to the bucket after {SETTLE_SECONDS:.0f} s"
+            )
         time.sleep(LOOK_SECONDS)
     return time.monotonic() - started

@@ -31,8 +31,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--keys", type=int, default=100_000)
-    parser.add_argument("--memory", type=int, default=256, help="MiB of memory for the keys")
-    parser.add_argument("--seconds", type=int, default=300, help="of load on a changelog")
+    parser.add_argument("--memory", type=int, default=256, help="memory for the keys, in MiB")
+    parser.add_argument(
+        "--seconds", type=int, default=300, help="how long to write a changelog, in seconds"
+    )
     given = parser.parse_args()
     _bulk(given.records, given.keys, given.memory)
     if given.seconds:
@@ -66,16 +68,17 @@ def _bulk(records: int, keys: int, memory: int) -> None:
         cpu, wall = time.process_time() - cpu, time.monotonic() - wall
         after, one_each = (_partition(cluster, each).size_bytes for each in (topic, single))
         _say(
-            f"cleaned {records:,} records of {keys:,} keys in {len(passes)} passes: {cpu:.1f} s of CPU, {wall:.1f} s; "
-            f"the process grew from {peak} to {_peak_mebibytes()} MiB"
+            f"cleaned {records:,} records of {keys:,} keys in {len(passes)} passes: {cpu:.1f} s of CPU time, "
+            f"{wall:.1f} s elapsed; the process grew from {peak} to {_peak_mebibytes()} MiB"
         )
         _say(
-            f"{before:,} bytes became {after:,}, {after / one_each:.3f} times one record of each key"
+            f"{before:,} bytes were reduced to {after:,}, which is {after / one_each:.3f} times the size of one record "
+            "per key"
         )
         found = {key: value for _, key, value, _ in read(cluster, topic, "read_committed")}
         rows_read = len(read(cluster, topic, "read_committed"))
         _say(
-            f"a consumer reads {rows_read:,} records; equal to the newest of each key: {found == newest}"
+            f"a consumer read {rows_read:,} records; the newest value of every key is correct: {found == newest}"
         )
 
 
@@ -113,7 +116,7 @@ def _changelog(seconds: int, memory: int) -> None:
                 )
         size = _partition(cluster, topic).size_bytes
         _say(
-            f"changelog: {count:,} records of 200 keys in {seconds} s, {size:,} bytes stored, at most {most:,}"
+            f"changelog: {count:,} records of 200 keys in {seconds} s, {size:,} bytes stored (peak: {most:,})"
         )
 
 

@@ -66,7 +66,7 @@ def flush(client: Any) -> None:
             remaining, last_progress = now_remaining, time.monotonic()
         elif time.monotonic() - last_progress > STALL_SECONDS:
             raise BenchError(
-                f"{remaining} records are still not acknowledged, and no more are being acknowledged"
+                f"{remaining} records are not acknowledged yet, and no more acknowledgements are arriving"
             )
 
 

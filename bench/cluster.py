@@ -278,7 +278,7 @@ def main() -> None:
     parser.add_argument(
         "--out",
         type=Path,
-        help="the path for the figures as JSON (default: bench/out/cluster-SIZE.json)",
+        help="write the figures to this file, as JSON (default: bench/out/cluster-SIZE.json)",
     )
     arguments = parser.parse_args()
     amount = AMOUNTS[arguments.size]

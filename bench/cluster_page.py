@@ -348,4 +348,6 @@ def _bars(axes: Any, rows: Sequence[Row]) -> None:
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.tick_params(length=0, labelsize=8.5)
-    axes.set_title("GiB/s at which the control planes are full", **{**TITLE, "pad": 8})
+    axes.set_title(
+        "Throughput at which the control planes are saturated (GiB/s)", **{**TITLE, "pad": 8}
+    )

@@ -42,7 +42,7 @@ class Rate:
     def __str__(self) -> str:
         return (
             f"{self.slices:>5,} slices per commit, {self.watchers} watching: {self.all_us:6.2f} us per slice, of which "
-            f"{self.append_us:5.2f} to append; {1e6 / self.all_us:>7,.0f} slices/s per core; without appending "
+            f"{self.append_us:5.2f} us for appends; {1e6 / self.all_us:>7,.0f} slices/s per core; without appends, "
             f"{1e6 / (self.all_us - self.append_us):>7,.0f}"
         )
 

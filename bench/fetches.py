@@ -91,7 +91,7 @@ def _answer(response: wire.FetchResponse, offsets: dict[int, int], wire_bytes: i
     for topic in response.responses:
         for partition in topic.partitions:
             if partition.error_code:
-                raise BenchError(f"Fetch answered {ErrorCode(partition.error_code).name}")
+                raise BenchError(f"Fetch returned {ErrorCode(partition.error_code).name}")
             index = partition.partition_index
             offsets[index] = max(offsets[index], _next_offset(partition))
             ends.append(offsets[index] >= partition.high_watermark)

@@ -68,7 +68,9 @@ def _run(arguments: Sequence[str]) -> str:
         _java(*arguments), capture_output=True, text=True, timeout=SECONDS, check=False
     )
     if ran.returncode:
-        raise BenchError(f"{arguments[0]} ended with {ran.returncode}: {ran.stderr[-2_000:]}")
+        raise BenchError(
+            f"{arguments[0]} exited with status {ran.returncode}: {ran.stderr[-2_000:]}"
+        )
     return ran.stdout
 
 
@@ -135,7 +137,7 @@ def _commit(target: Target, topic: str, producers: int, seconds: float, measured
             client.stdin.flush()
             took = [float(line) / 1000 for line in client.stdout]
     if client.returncode or not took:
-        raise BenchError(f"the Java producers ended with {client.returncode}")
+        raise BenchError(f"the Java producers exited with status {client.returncode}")
     figures = figures_of(took, meter)
     # Taken from the client's own clock, since the meter also covers the end of its last commits and its output.
     figures[TRANSACTIONS] = len(took) / seconds

@@ -54,7 +54,7 @@ class Prepared(Lacuna):
         deadline = time.monotonic() + SNAPSHOT_SECONDS
         while process_tree(self.pids) != set(self.pids):
             if time.monotonic() > deadline:
-                raise BenchError(f"no snapshot within {SNAPSHOT_SECONDS:.0f} s")
+                raise BenchError(f"the snapshot was not finished within {SNAPSHOT_SECONDS:.0f} s")
             time.sleep(0.1)
 
     def snapshot(self) -> int:
@@ -89,7 +89,7 @@ def make_snapshot(journal: Path) -> int:
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise BenchError(f"the snapshot process ended with {process.returncode}")
+        raise BenchError(f"the snapshot process exited with status {process.returncode}")
     return usage.ru_maxrss * 1024
 
 

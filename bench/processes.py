@@ -87,4 +87,4 @@ class Process:
         finally:
             self._close()
         if code:
-            raise BenchError(f"process {self.pid} ended with {code}:\n{self.said}")
+            raise BenchError(f"process {self.pid} exited with status {code}:\n{self.said}")

@@ -77,7 +77,7 @@ def main() -> None:
     if arguments.keep:
         _keep(results)
     if results.facts["failures"]:
-        raise SystemExit("not everything could be measured, see above")
+        raise SystemExit("some measurements failed; see above")
 
 
 def _run(arguments: argparse.Namespace, results: Results, out: Path) -> Results:
@@ -150,11 +150,13 @@ def _arguments() -> argparse.Namespace:
         "--server-pid",
         type=int,
         default=0,
-        help="the id of its process, whose CPU time is measured",
+        help="the id of that server's process, whose CPU time is measured",
     )
-    parser.add_argument("--label", default="foreign", help="its name in the tables")
+    parser.add_argument("--label", default="foreign", help="the name of that server in the tables")
     parser.add_argument(
-        "--again", action="store_true", help="measure nothing: report the contents of --out again"
+        "--again",
+        action="store_true",
+        help="measure nothing, but report the contents of --out again",
     )
     parser.add_argument(
         "--merge", action="store_true", help="keep the other sections in --out unchanged"
@@ -167,7 +169,7 @@ def _arguments() -> argparse.Namespace:
     )
     arguments = parser.parse_args()
     if arguments.keep and arguments.size != FULL.name:
-        parser.error("only a full run is kept: leave out --size")
+        parser.error("only a full run can be kept: omit --size")
     everyday = arguments.size != FULL.name
     usual = [name for name, section in SECTIONS.items() if section.everyday or not everyday]
     is_part = arguments.sections is not None and not arguments.merge and not arguments.again
@@ -248,7 +250,7 @@ def _keep(results: Results) -> None:
     if missing := SECTIONS.keys() - results.sections.keys():
         names = ",".join(sorted(missing))
         raise SystemExit(
-            f"not kept, because it lacks sections: run with --sections={names} --merge"
+            f"not kept, because sections are missing: run with --sections={names} --merge"
         )
     results.save(KEPT)
     report.rewrite(PAGE, report.page_part(results, judge(results)))

@@ -86,7 +86,7 @@ async def _prepare(target: Target, group: str) -> None:
             if not answer.coordinators[0].error_code:
                 return
             await asyncio.sleep(0.1)
-    raise BenchError(f"{target.label} finds no coordinator")
+    raise BenchError(f"{target.label} found no coordinator")
 
 
 class _Member:

@@ -195,7 +195,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="An S3 service as slow as one in the cloud.")
     parser.add_argument("--listen", required=True, metavar="HOST:PORT")
     parser.add_argument(
-        "--to", required=True, metavar="URL", help="the service, as http://HOST:PORT"
+        "--to",
+        required=True,
+        metavar="URL",
+        help="the S3 service to slow down, as http://HOST:PORT",
     )
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)

@@ -60,7 +60,7 @@ def _measure(
         while not answers or not answers[-1].at_end:
             if len(answers) == ANSWERS_AT_MOST:
                 raise BenchError(
-                    f"the end of the tail was not reached after {ANSWERS_AT_MOST} answers"
+                    f"the end of the tail was not reached after {ANSWERS_AT_MOST} responses"
                 )
             answers.append(fetcher.fetch(topic, offsets))
             offsets = answers[-1].next_offsets

@@ -56,7 +56,7 @@ class Way:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mib", type=int, default=1024, help="records of a log, in MiB")
+    parser.add_argument("--mib", type=int, default=1024, help="size of the records, in MiB")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--spark", action="store_true", help="also measure Spark's Kafka source")
     given = parser.parse_args()

@@ -65,7 +65,8 @@ def _share(
                 count, size = read(pipeline, target, topics[target.label])
             if (count, size) != (committed, committed * RECORD_BYTES):
                 raise BenchError(
-                    f"{target.label}: {count} records of {size} bytes, not {committed}"
+                    f"{target.label}: read {count} records with {size} bytes of values, not {committed} records of "
+                    f"{RECORD_BYTES} bytes each"
                 )
             figures = {
                 THROUGHPUT: size / meter.seconds / MEGABYTE,

@@ -82,7 +82,7 @@ def main() -> None:
         print(report.verdict_line(verdict))
     print(f"\n{results.facts['seconds']} s; all runs: {arguments.out}")
     if results.facts["failures"]:
-        raise SystemExit("not everything could be measured, see above")
+        raise SystemExit("some measurements failed; see above")
 
 
 def _arguments() -> argparse.Namespace:

@@ -61,9 +61,9 @@ class Arrivals:
                 before = len(self.seconds)
                 self._change.wait_for(lambda: len(self.seconds) > before, STALL_SECONDS)  # noqa: B023 - waited for here
                 if len(self.seconds) == before:
-                    raise BenchError(f"{before} of {count} records arrived from the query")
+                    raise BenchError(f"only {before} of {count} records arrived from the query")
         if len(self.seconds) != count:
-            raise BenchError(f"{len(self.seconds)} records came out of {count}")
+            raise BenchError(f"{len(self.seconds)} records arrived, not {count}")
 
 
 def _measure(pipeline: PipelineBench, target: Target, topic: str, measured: Measured) -> None:
