@@ -127,7 +127,7 @@ class JobClient:
     def cut(self, keys: Sequence[PartitionKey]) -> Cut:
         if len(keys) > MOST_AT_ONCE:
             raise PipelineError(
-                f"a cut covers up to {MOST_AT_ONCE} partitions, but these topics have {len(keys)}: name fewer topics"
+                f"a cut covers up to {MOST_AT_ONCE} partitions, but these topics have {len(keys)}: specify fewer topics"
             )
         return self._run(read_cut(self._client, keys))
 
@@ -239,7 +239,7 @@ def check(code: int, what: str) -> None:
     if code == ErrorCode.NONE:
         return
     if code == ErrorCode.PLAN_STALE:
-        raise StaleMetadataError(f"{what}: the log has changed since it was planned; plan again")
+        raise StaleMetadataError(f"{what}: the log has changed since the plan was made; plan again")
     raise PipelineError(f"{what}: the control plane returned {_name_of(code)}")
 
 

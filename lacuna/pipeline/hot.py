@@ -74,8 +74,8 @@ def with_copies(
         if _copy(control, put, missing):
             return plan
     raise StaleMetadataError(
-        "merging moved records out of the control plane's journal faster than this job could read them there: start it "
-        "again"
+        "merging moved records out of the control plane's journal faster than this job could read them there: start "
+        "the job again"
     )
 
 
@@ -117,8 +117,8 @@ def put_into(bucket: ObjectStore) -> Callable[[HotCopy], None]:
         except StoreMisconfiguredError as error:
             raise PipelineError(
                 f"the newest records are still in the control plane's journal, and this job could not copy them to the "
-                f"bucket to read them there: {error}. Allow the job to put objects, or start it again once merging has "
-                "moved these records to the bucket (merge.min.age.ms)"
+                f"bucket to read them there: {error}. Allow the job to put objects, or start the job again once "
+                "merging has moved these records to the bucket (merge.min.age.ms)"
             ) from error
         except ObjectStoreError as error:
             raise PipelineError(f"object {copy.key!r} could not be written: {error}") from error

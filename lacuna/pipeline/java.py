@@ -24,7 +24,7 @@ OLDEST: Final = 17
 _ANSWERS_WITHIN: Final = 30.0
 _INSTALL: Final = (
     "install Java 17 or 21 (apt-get install openjdk-17-jre-headless, or any other build) and set "
-    "JAVA_HOME to it, or run pip install 'lacuna-log[java]', which includes one"
+    "JAVA_HOME to it, or run pip install 'lacuna-log[java]', which includes Java"
 )
 _LAUNCHER: Final = """#!/bin/sh
 for argument; do

@@ -88,7 +88,7 @@ class Query:
         """Checks the arguments of `read`. Raises PipelineError."""
         names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
         if not names:
-            raise PipelineError("no topic is named: name at least one")
+            raise PipelineError("no topic is specified: specify at least one")
         if isolation not in _ISOLATIONS:
             raise PipelineError(
                 f"isolation={isolation!r}: choose 'read_committed' or 'read_uncommitted'"
@@ -99,9 +99,7 @@ class Query:
         if given and end is not None:
             raise PipelineError(f"end and {given[0]} both define the end: leave one of them out")
         if given and not _ISOLATIONS[isolation]:
-            raise PipelineError(
-                f"{given[0]} applies only to committed records: leave isolation out"
-            )
+            raise PipelineError(f"{given[0]} applies only to committed records: omit isolation")
         since, until = timestamps or (None, None)
         numbers = (partitions,) if isinstance(partitions, int) else partitions
         return cls(

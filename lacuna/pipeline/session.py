@@ -289,7 +289,7 @@ def _failure(address: tuple[str, int]) -> str:
     try:
         socket.create_connection(address, _ANSWERS_WITHIN).close()
     except TimeoutError:
-        return f"no answer within {_ANSWERS_WITHIN:.0f} s"
+        return f"no response within {_ANSWERS_WITHIN:.0f} s"
     except OSError as error:
         return error.strerror or str(error)
     return ""

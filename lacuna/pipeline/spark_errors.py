@@ -41,8 +41,8 @@ _COMMON: Final = {
         "the same lacuna-log[spark]"
     ),
     r"Python in worker has different version[^\n]*": (
-        "Spark's executors run a different version of Python from this command: set PYSPARK_PYTHON to the "
-        "same version"
+        "Spark's executors run a version of Python that differs from this command's: set PYSPARK_PYTHON to a "
+        "Python of the same version"
     ),
     r"Python worker exited unexpectedly": (
         "a Spark Python worker was killed, most likely because memory ran out: run fewer tasks at a "
@@ -87,7 +87,7 @@ def job_errors() -> Iterator[None]:
 
 def _interrupted() -> JobInterrupted:
     return JobInterrupted(
-        "stopped: what was committed stays; the rest is garbage that collection deletes"
+        "stopped: everything that was committed remains; the rest is garbage that collection deletes"
     )
 
 

@@ -194,7 +194,7 @@ def test_a_past_time_and_a_snapshot_of_the_metadata(running: Cluster) -> None:
     ("arguments", "says"),
     [
         ({"topics": "ordres"}, "there is no topic 'ordres': did you mean 'orders'?"),
-        ({"topics": []}, "name at least one"),
+        ({"topics": []}, "specify at least one"),
         ({"partitions": 3}, "it has partitions 0 to 2"),
         ({"columns": ["offsets"]}, "'offsets' is not a column; the columns are topic, "),
         ({"columns": []}, "name at least one of topic"),
@@ -204,7 +204,7 @@ def test_a_past_time_and_a_snapshot_of_the_metadata(running: Cluster) -> None:
         ({"start": -1}, "an offset cannot be negative"),
         ({"start": "soon"}, "use a time such as"),
         ({"end": 5, "as_of": "-1m"}, "leave one of them out"),
-        ({"as_of": "-1m", "isolation": "uncommitted"}, "leave isolation out"),
+        ({"as_of": "-1m", "isolation": "uncommitted"}, "omit isolation"),
         ({"as_of": "-10d"}, "as_of: the visible part of orders is known only from"),
         ({"data": "no/such/folder"}, "there is no folder no/such/folder: check"),
         ({"data": "."}, "no cluster is running on the data folder .: start it"),

@@ -230,7 +230,7 @@ def test_verify_names_the_records_that_the_journal_lost(
         (finding,) = verify(cluster, reads_objects=reads_objects).findings
         assert finding.kind is Kind.MISSING
         assert is_hot_key(finding.key)
-        assert "nor, as it was written, in the control plane's journal" in finding.reason
+        assert "nor intact in the control plane's journal" in finding.reason
         assert [(each.first_offset, each.end_offset) for each in finding.hits] == [(0, 2)]
     tolerant = options_of(cluster, topic, failOnDataLoss="false")
     assert Planned(tolerant, []).offsets() == [4, 5]

@@ -126,7 +126,7 @@ def test_ctrl_c_in_the_middle_is_one_line() -> None:
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=280)
     assert told == (
-        "lacuna: stopped: what was committed stays; the rest is garbage that collection deletes\n"
+        "lacuna: stopped: everything that was committed remains; the rest is garbage that collection deletes\n"
     )
     assert process.returncode == 130
 

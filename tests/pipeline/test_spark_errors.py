@@ -108,7 +108,7 @@ def test_a_missing_package_is_named() -> None:
 
 
 def test_ctrl_c_is_one_line() -> None:
-    with pytest.raises(JobInterrupted, match="what was committed stays"), job_errors():
+    with pytest.raises(JobInterrupted, match="everything that was committed remains"), job_errors():
         raise KeyboardInterrupt
 
 
@@ -124,7 +124,7 @@ def test_what_fails_behind_ctrl_c_is_ctrl_c() -> None:
         finally:
             raise PipelineError("the way out failed")
 
-    with pytest.raises(JobInterrupted, match="what was committed stays"), job_errors():
+    with pytest.raises(JobInterrupted, match="everything that was committed remains"), job_errors():
         interrupted()
 
 

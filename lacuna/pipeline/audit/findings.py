@@ -33,22 +33,22 @@ NOTES: Final = frozenset((Kind.GARBAGE, Kind.FOREIGN))
 _ADVICE: Final = {
     Kind.DAMAGE: "restore the object from a copy of the bucket; the rest of the object is intact",
     Kind.TRUNCATED: "restore the object from a copy of the bucket",
-    Kind.MISSING: "restore the object from a copy of the bucket (its versions, a backup)",
+    Kind.MISSING: "restore the object from a copy of the bucket (an object version or a backup)",
     Kind.EXTENT: "keep the bucket and the journal as they are, and report this as a bug in Lacuna",
     Kind.OFFSETS: "keep the bucket and the journal as they are, and report this as a bug in Lacuna",
     Kind.LOG_START: "if the topic has retention, compaction in version 0.1 or earlier may have removed "
     "expired records without moving the log start: delete the records below the end of these "
-    "offsets (kafka-delete-records.sh, or DeleteRecords in any client), so that consumers are told, as in "
-    "Kafka. If it has no retention, keep the bucket and the journal as they are, and report this as a bug in "
-    "Lacuna",
+    "offsets (kafka-delete-records.sh, or DeleteRecords in any client), so that consumers learn that these "
+    "records are gone, as in Kafka. If it has no retention, keep the bucket and the journal as they are, and "
+    "report this as a bug in Lacuna",
     Kind.OUTCOME: "keep the bucket and the journal as they are, and report this as a bug in Lacuna",
     Kind.KEYS: "compact the topic again; if the finding recurs, report it as a bug in Lacuna",
-    Kind.MARKER: "restore this object with the text that names the cluster",
+    Kind.MARKER: "restore this object with its original text, which names the cluster",
     Kind.METADATA: "publish a new snapshot with `lacuna metadata publish`",
     Kind.FUTURE: "the journal is older than the bucket: restore a newer copy of the journal before "
     "anything is collected; or start with --accept-loss",
-    Kind.GARBAGE: "nothing: collection deletes it; but if the journal was restored from an older copy, "
-    "these may be acknowledged records: do not let collection run",
+    Kind.GARBAGE: "nothing, because collection will delete it; but if the journal was restored from an older copy, "
+    "it may contain acknowledged records: do not let collection run",
     Kind.FOREIGN: "nothing, or delete it: Lacuna did not write it and never touches it",
 }
 
@@ -101,7 +101,7 @@ class Finding:
             where += f", {self.size} {unit} at position {self.position}"
         shown = ", ".join(map(str, self.hits[:_SHOWN_HITS]))
         more = len(self.hits) - _SHOWN_HITS
-        hits = f" (hits {shown}{f' and {more} more' if more > 0 else ''})" if shown else ""
+        hits = f" (affects {shown}{f' and {more} more' if more > 0 else ''})" if shown else ""
         return f"{self.kind}{where}: {self.reason}{hits}"
 
 

@@ -157,7 +157,7 @@ class _Audit:
         inventory = take_inventory(self._store, cluster_id)
         if marker is not None and not inventory.segments:
             raise ForeignStoreError(
-                f"the bucket {self._location.store} contains nothing below "
+                f"the bucket {self._location.store} contains nothing under "
                 f"{segments_prefix(cluster_id)}, and its marker names a different cluster or none: specify the "
                 "bucket that belongs to this control plane"
             )

@@ -113,7 +113,7 @@ def _check_front(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
             known_to,
             front,
             f"the log begins at {log.log_start_offset} but its first extent begins at {front}, and "
-            "no record shows that the offsets in between were aborted or superseded",
+            "nothing shows that the offsets in between were aborted or superseded",
         )
 
 

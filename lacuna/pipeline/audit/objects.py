@@ -212,7 +212,7 @@ def _hits(rows: Iterable[ExtentRow], names: Mapping[int, PartitionName]) -> tupl
 def _missing(key: str, rows: Sequence[ExtentRow], names: Mapping[int, PartitionName]) -> Finding:
     where = "not in the bucket"
     if is_hot(rows[0].lease_id):
-        where = "neither in the bucket nor, as it was written, in the control plane's journal"
+        where = "neither in the bucket nor intact in the control plane's journal"
     reason = f"it is {where}, but {len(rows)} extents refer to it"
     return Finding(kind=Kind.MISSING, reason=reason, key=key, hits=_hits(rows, names))
 

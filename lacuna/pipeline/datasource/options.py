@@ -30,7 +30,7 @@ _OF_SPARK: Final = frozenset({"path", "paths", "checkpointlocation", "queryname"
 _OF_TABLE: Final = "option."
 _PROVIDER: Final = "provider"
 _TABLES_LOSE_OPTIONS: Final = (
-    "a table made with CREATE TABLE cannot be used, because Spark does not pass its options to a "
+    "a table created with CREATE TABLE cannot be used, because Spark does not pass its options to a "
     "Python data source: use CREATE TEMPORARY VIEW NAME USING lacuna OPTIONS (...)"
 )
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}

@@ -154,7 +154,7 @@ def read_options(options: Options, *, is_streaming: bool | None = None) -> ReadO
         _check_end(options, cut, (*_ENDING, "maxOffsetsPerTrigger"))
         if not found.is_committed:
             raise OptionError(
-                f"option {cut}: a cut ends before open transactions; leave out isolation"
+                f"option {cut}: a cut ends before open transactions; omit the `isolation` option"
             )
     if is_streaming is not None:
         (_check_streaming if is_streaming else _check_batch)(options, found)
@@ -224,8 +224,8 @@ def _check_streaming(options: Options, found: ReadOptions) -> None:
     for name in _PER_TRIGGER:
         if name in options and not HAS_LIMITS:
             raise OptionError(
-                f"option {name}: PySpark {VERSION} cannot limit what a Python data source reads in a "
-                "batch of a stream; leave the option out, or install pyspark 4.2 or later"
+                f"option {name}: PySpark {VERSION} cannot limit how much of a stream a Python "
+                "data source reads in each batch; leave the option out, or install pyspark 4.2 or later"
             )
     low, high = found.min_offsets_per_trigger, found.max_offsets_per_trigger
     if low is not None and high is not None and low > high:
@@ -244,8 +244,8 @@ def _check_batch(options: Options, found: ReadOptions) -> None:
         _check_end(options, _AS_OF, _ENDING)
         if not found.is_committed:
             raise OptionError(
-                f"option {_AS_OF}: it always shows what a read_committed consumer could see; leave "
-                "out isolation"
+                f"option {_AS_OF}: it always shows what a read_committed consumer could see; omit "
+                "the `isolation` option"
             )
     for name in _PER_TRIGGER:
         if name in options:

@@ -217,7 +217,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         anew = {log.topic for log in logs.values() if not begin.is_of(log)}
         for topic in sorted(anew):
-            self._report(f"topic {topic} was deleted and recreated since the query read it")
+            self._report(
+                f"topic {topic} has been deleted and recreated since the query last read it"
+            )
         return begin.without(anew)
 
     def _ends(self, begin: Position, logs: Logs, cut: Mapping[PartitionKey, int]) -> Position:

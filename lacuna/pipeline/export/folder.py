@@ -155,7 +155,7 @@ def _errors(path: Path) -> Iterator[None]:
 def _check_size(path: Path, size: int) -> None:
     if not path.exists() or path.stat().st_size != size:
         raise DestinationError(
-            f"{path} is no longer the exported file of {size} bytes, because a different program writes or "
-            "deletes files there; this export has stopped: restore the file, or export to a different "
+            f"{path} is no longer the exported file of {size} bytes, because another program is writing "
+            "or deleting files there; this export has stopped: restore the file, or export to a different "
             "destination"
         )

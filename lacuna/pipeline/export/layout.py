@@ -85,7 +85,7 @@ class Layout:
             )
         is_registered = self.key is not None and self.key.registry is not None
         raise DestinationError(
-            "--upsert: keys must be single values, and the key's schema has several fields, a list or a map: "
+            "--upsert: keys must be single values, but the key's schema has several fields, a list or a map: "
             + (
                 "export without --registry, so that keys stay bytes; --value-schema with --confluent-prefix still "
                 "reads the values"

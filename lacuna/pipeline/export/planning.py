@@ -55,7 +55,7 @@ def plan_ranges(
     if lost and not allow_loss:
         raise DataLossError(
             f"retention has overtaken the export of {logs[0].topic}: offsets that had not been exported are "
-            f"gone, in partitions {', '.join(lost)}; continue without them with "
+            f"gone from partitions {', '.join(lost)}; continue without them with "
             "--allow-loss, and export more often or keep records for longer"
         )
     return ranges

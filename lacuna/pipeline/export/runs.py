@@ -210,7 +210,7 @@ def check_same(last: Identity, now: Identity, where: str) -> None:
         )
     if last.topic_id != now.topic_id:
         raise DestinationError(
-            f"topic {last.topic} was deleted and recreated since the last export to {where}, so "
+            f"topic {last.topic} has been deleted and recreated since the last export to {where}, so "
             "its offsets started again at 0; export the new topic to a different destination"
         )
     if last.partition_by != now.partition_by:

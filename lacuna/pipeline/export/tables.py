@@ -87,7 +87,7 @@ class TopicTable:
             return self.load()
         except NoSuchTableError as error:
             raise DestinationError(
-                f"the table {self.name} was dropped during the run: run it again"
+                f"the table {self.name} was dropped during the run: run the export again"
             ) from error
 
     def open(self, identity: Identity, schema: pa.Schema) -> Table:
@@ -146,7 +146,7 @@ class TopicTable:
             )
         if found[_TOPIC_ID] != identity.topic_id:
             raise DestinationError(
-                f"topic {identity.topic} was deleted and recreated since the last export to the "
+                f"topic {identity.topic} has been deleted and recreated since the last export to the "
                 f"table {self.name}, so its offsets started again at 0; export the new topic to a different --namespace"
             )
         if found[_PARTITION_BY] != identity.partition_by:

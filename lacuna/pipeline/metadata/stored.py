@@ -67,7 +67,7 @@ class StoredMetadata:
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:
         if is_cut:
             raise PipelineError(
-                "a metadata snapshot contains only the cut of its own time, not of a past time: use the "
+                "a metadata snapshot contains a cut only as of its own time, not as of past times: use the "
                 "control plane (metadata=control), or omit the time or the cut"
             )
         logs = self.partition_logs(keys)

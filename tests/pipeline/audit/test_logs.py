@@ -154,7 +154,7 @@ def test_holes_are_cut_at_the_last_stable_offset() -> None:
 def test_a_finding_names_a_few_of_many_partitions() -> None:
     hits = tuple(Hit("orders", number, 0, 1) for number in range(1000))
     finding = Finding(kind=Kind.MISSING, reason="it is gone", key="a", hits=hits)
-    assert str(finding).startswith("missing object 'a': it is gone (hits orders [0] offset 0, ")
+    assert str(finding).startswith("missing object 'a': it is gone (affects orders [0] offset 0, ")
     assert str(finding).endswith("orders [4] offset 0 and 995 more)")
 
 

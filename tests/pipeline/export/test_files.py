@@ -144,7 +144,9 @@ def test_a_file_that_was_changed_behind_our_back_is_noticed(tmp_path: Path) -> N
     destination.publish(moves, "_staging", "final")
     destination.publish(moves, "_staging", "final")
     (tmp_path / moves[0].final).write_bytes(b"")
-    with pytest.raises(DestinationError, match="a different program writes or deletes files there"):
+    with pytest.raises(
+        DestinationError, match="another program is writing or deleting files there"
+    ):
         destination.publish(moves, "_staging", "final")
 
 

@@ -44,7 +44,7 @@ def test_s6_a_topic_that_was_made_again(kind: str, lake: Lake) -> None:
     delete_topic(lake.cluster, name)
     lake.cluster.create_topic(name)
     lake.write(name, _SOME)
-    with pytest.raises(DestinationError, match=f"{name} was deleted and recreated"):
+    with pytest.raises(DestinationError, match=f"{name} has been deleted and recreated"):
         lake.export(name, format=kind)
 
 

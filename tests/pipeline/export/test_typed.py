@@ -205,7 +205,7 @@ def test_avro_that_nests_too_deeply_is_a_misfit(levels: int, next_of: Any) -> No
     assert found[0] is None
     assert found[1] is not None
     ((row, reason),) = failures
-    assert (row, reason) == (0, "it nests too deeply")
+    assert (row, reason) == (0, "it is nested too deeply")
 
 
 _NESTED: Any = _SCHEMAS["nested"]
@@ -339,7 +339,7 @@ _SAMPLES = [
         ("a.avsc", '{"type": "recrd"}', "the Avro schema is not valid"),
         ("a.proto", "message {", "does not compile: a.proto:1"),
         ("a.desc", "not one", "is not a FileDescriptorSet"),
-        ("a.xsd", "", "the kind of the schema"),
+        ("a.xsd", "", "cannot tell what kind of schema"),
     ],
 )
 def test_schemas_that_are_none(name: str, text: str, message: str, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_topic_that_was_made_anew(
     transact(cluster, topic, [(True, [(b"k", value) for value in values])])
 
     with stream_reader(cluster, topic) as failing:
-        message = f"topic {topic} was deleted and recreated"
+        message = f"topic {topic} has been deleted and recreated"
         with pytest.raises(DataLossError, match=message):
             failing.latestOffset(start, limit)
         with pytest.raises(DataLossError, match=message):
@@ -284,7 +284,7 @@ def test_an_old_spark_learns_of_losses_when_its_batch_is_planned(
     transact(cluster, other, [(True, [(b"k", b"new")])])
     with _old_reader(cluster, "", **given) as failing:
         end = failing.latestOffset()
-        with pytest.raises(DataLossError, match=f"{topic} was deleted|{topic}-0 is gone"):
+        with pytest.raises(DataLossError, match=f"{topic} has been deleted|{topic}-0 is gone"):
             failing.partitions(start, end)
     with _old_reader(cluster, "", failOnDataLoss="false", **given) as tolerant:
         assert values_of(tolerant, start, tolerant.latestOffset()) == [b"new"]

@@ -25,7 +25,10 @@ def _given(text: str) -> dict[str, str]:
 
 WRONG_PLACES = [
     ("subscribe=a", "no bucket is specified[^.]*$"),
-    ("", "no bucket is specified.*In SQL, a table made with CREATE TABLE .* CREATE TEMPORARY VIEW"),
+    (
+        "",
+        "no bucket is specified.*In SQL, a table created with CREATE TABLE .* CREATE TEMPORARY VIEW",
+    ),
 ]
 WRONG_SELECTIONS = [
     ("", "exactly one of the options subscribe, subscribePattern, assign must be set; none is set"),
@@ -45,7 +48,7 @@ WRONG = [
     ("assign={}", "exactly one of .*; subscribe and assign are set"),
     (
         "option.subscribe=a;owner=me;provider=lacuna",
-        "^a table made with CREATE TABLE cannot be used",
+        "^a table created with CREATE TABLE cannot be used",
     ),
     ("control=", "this needs the control plane"),
     ("startingOffsets=soon", "startingOffsets=soon: specify earliest, latest, or a value like"),
@@ -171,8 +174,8 @@ def test_options_of_the_other_kind(is_streaming: bool, options: str, message: st
 @pytest.mark.parametrize(
     ("missing", "name", "message"),
     [
-        ("HAS_LIMITS", "maxOffsetsPerTrigger", "batch of a stream; .* pyspark 4.2 or later"),
-        ("HAS_LIMITS", "minOffsetsPerTrigger", "batch of a stream; .* pyspark 4.2 or later"),
+        ("HAS_LIMITS", "maxOffsetsPerTrigger", "reads in each batch; .* pyspark 4.2 or later"),
+        ("HAS_LIMITS", "minOffsetsPerTrigger", "reads in each batch; .* pyspark 4.2 or later"),
         ("HAS_FILTERS", "pushdown", "passes no filters .* pyspark 4.1 or later"),
     ],
 )
@@ -230,13 +233,13 @@ def test_sql(spark: SparkSession, cluster: Cluster) -> None:
     assert tuple(row) == ("value", None)
 
     with pytest.raises(
-        PySparkException, match="OptionError: a table made with CREATE TABLE cannot be"
+        PySparkException, match="OptionError: a table created with CREATE TABLE cannot be"
     ):
         spark.sql(f"CREATE TABLE sql_table USING lacuna {options}")
     spark.sql(f"CREATE TABLE sql_table (value BINARY) USING lacuna {options}")
     try:
         with pytest.raises(
-            PySparkException, match="In SQL, a table made with CREATE TABLE cannot be"
+            PySparkException, match="In SQL, a table created with CREATE TABLE cannot be"
         ):
             spark.sql("SELECT * FROM sql_table").collect()
     finally:

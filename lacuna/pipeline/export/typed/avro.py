@@ -245,7 +245,7 @@ class _Walk:
     def value(self, schema: Any, levels: int) -> None:
         """Skips a value of this type, which may be nested up to `levels` deep."""
         if not levels:
-            raise NotOfSchemaError("it nests too deeply")
+            raise NotOfSchemaError("it is nested too deeply")
         if isinstance(schema, list):
             self.value(schema[self._long()], levels - 1)
             return
@@ -295,4 +295,4 @@ class _Walk:
             number |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return number >> 1 ^ -(number & 1)
-        raise ValueError("a number of more than ten bytes")
+        raise ValueError("a number longer than ten bytes")

@@ -6,9 +6,7 @@ from google.protobuf.message import DecodeError
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.export.typed.schema import TypedSchema, decoder_of
 
-_FORMS = (
-    ".json (JSON Schema), .avsc (Avro), .proto or .desc (Protobuf: source, or a FileDescriptorSet)"
-)
+_FORMS = ".json (JSON Schema), .avsc (Avro), .proto (Protobuf source) or .desc (a Protobuf FileDescriptorSet)"
 
 
 def load_schema(path: Path, message: str | None = None, *, has_prefix: bool = False) -> TypedSchema:
@@ -31,7 +29,9 @@ def load_schema(path: Path, message: str | None = None, *, has_prefix: bool = Fa
     elif kind in (".proto", ".desc", ".binpb", ".pb"):
         schema = _protobuf(path, document, message, has_prefix=has_prefix)
     else:
-        raise PipelineError(f"the kind of the schema {path} is not known: name it {_FORMS}")
+        raise PipelineError(
+            f"cannot tell what kind of schema {path} is: give it a name that ends in {_FORMS}"
+        )
     try:
         decoder_of(schema)
     except ModuleNotFoundError as error:

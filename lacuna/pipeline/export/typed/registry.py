@@ -391,5 +391,7 @@ def _compiled(main: str, named: Mapping[str, str]) -> descriptor_pb2.FileDescrip
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
             except OSError as error:
-                raise NoSchema(f"the file of its schema {name[:80]!r}: {error.strerror}") from error
+                raise NoSchema(
+                    f"the file of its schema {name[:80]!r} could not be written: {error.strerror}"
+                ) from error
         return descriptor_pb2.FileDescriptorSet.FromString(compile_proto(root / "main.proto"))

@@ -128,7 +128,7 @@ def json_text(value: Any) -> str:
     try:
         return json.dumps(value, default=_jsonable, ensure_ascii=False, separators=(",", ":"))
     except RecursionError as error:
-        raise NotOfSchemaError("it nests too deeply") from error
+        raise NotOfSchemaError("it is nested too deeply") from error
 
 
 JSON_TEXT: Final = Node(pa.string(), json_text)
