@@ -53,13 +53,13 @@ def _rows(bench: Bench, codec: str, share: int) -> list[Row]:
 
 
 def transactions_for(share: int, size: Size) -> int:
-    """Returns the number of transactions to write: enough that the time to connect does not matter."""
+    """Returns the number of transactions to write, which is large enough to make the time to connect negligible."""
     wanted = -(-100 * size.committed_transactions // (100 - share))
     return min(max(size.abort_transactions, wanted), size.transactions_at_most)
 
 
 def is_aborted(number: int, share: int) -> bool:
-    """Whether to abort transaction `number`, so that `share` percent are aborted, evenly spread."""
+    """Whether to abort transaction `number`. `share` percent of the transactions are aborted, evenly spread."""
     return (number + 1) * share // 100 > number * share // 100
 
 

@@ -1,7 +1,7 @@
 """A Kafka server that does nothing but answer requests: `python -m bench.bare_server`.
 
 It uses the same event loop, sockets and codec as agents, but keeps batches in memory as received, validates nothing,
-and supports no transactions. Its rates are therefore the most that this client, these sockets and a server in Python
+and supports no transactions. Its rates are therefore the highest that this client, these sockets and a server in Python
 can achieve.
 
 Prints `bootstrap: HOST:PORT`, and exits when its standard input is closed.
@@ -32,7 +32,7 @@ from tests.messages import RESPONSES
 _NODE: Final = 1
 _MAX_REQUEST_BYTES: Final = 100 << 20
 _MOST_BYTES: Final = 12 << 30
-_LAST_OFFSET_DELTA: Final = 6  # of the fields of a batch header
+_LAST_OFFSET_DELTA: Final = 6  # its index among the fields of a batch header
 _LATEST: Final = -1
 _INT64: Final = struct.Struct(">q")
 
@@ -66,7 +66,7 @@ class Log:
         return base
 
     def read(self, offset: int, most: int) -> list[bytearray]:
-        """Returns the batches from an offset on, up to `most` bytes, but at least one if there are any."""
+        """Returns the batches from an offset on: up to `most` bytes, but at least one batch if there are any."""
         index = (
             max(bisect_right(self._bases, offset) - 1, 0) if offset < self.end else len(self._bases)
         )

@@ -1,9 +1,9 @@
 """Transactions and latency with S3 as the store, compared with a folder.
 
-Both targets run the same processes, with a journal in PostgreSQL (bench/bucket_targets.py). A third also keeps its
-journal in S3; its times are also given as multiples of the time of a PUT, measured just before in the same round.
-Rounds are short, and ratios are computed within a round, so other load on the machine affects both sides alike and runs
-need not be repeated.
+Both targets run the same processes, with a journal in PostgreSQL (bench/bucket_targets.py). A third target keeps its
+journal in S3 as well. Its times are also given as multiples of the time of a PUT, measured just before in the same
+round. Rounds are short, and ratios are computed within a round, so other load on the machine affects both sides
+equally, and runs need not be repeated.
 
 The rest of the section is in bench/bucket_costs.py and bench/hot_commits.py.
 """
@@ -109,7 +109,7 @@ def _latency(bench: Bench, services: Services, seconds: float) -> Iterator[Row]:
 
 
 def _put_times(services: Services, target: Target) -> Run:
-    """Returns the percentiles of PUTs, without second attempts, for the target with its journal in S3."""
+    """Returns the percentiles of PUT times, without second attempts, for the target with its journal in S3."""
     if target.label != JOURNAL_IN_S3:
         return {}
     store = without_second_attempts(S3Store(BUCKET, "puts", endpoint=services.slow.endpoint))

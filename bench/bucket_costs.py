@@ -41,7 +41,7 @@ HOT: Final = "lacuna_hot_bytes"
 class Amount:
     """The duration and rate (in MiB/s) of the writes, and the numbers of agents, transactions and producers.
 
-    One producer's flushes are small enough to be hot; those of several may not be. `options` are for the agents.
+    One producer's flushes are small enough to be hot; those of several may not be. `options` are passed to the agents.
     """
 
     seconds: float
@@ -128,7 +128,7 @@ def _aborted(services: Services, producers: int, amount: Amount) -> Run:
 
 
 def settle(target: Places) -> float:
-    """Waits until all records are in the bucket. Returns the number of seconds that took. Raises BenchError."""
+    """Waits until all records are in the bucket. Returns how many seconds this took. Raises BenchError."""
     started = time.monotonic()
     while left := target.metrics()[HOT]:
         if time.monotonic() - started > SETTLE_SECONDS:

@@ -28,7 +28,7 @@ ANSWER_SECONDS: Final = 10.0
 class Places(LacunaGrpc):
     """A control plane and agents, each in its own zone, with the journal at `journal`, a URL or `bucket`.
 
-    The records are in the store at `store_url`, or in a folder if it is empty. `control_options` are for the control
+    The records are in the store at `store_url` or, if that is empty, in a folder. `control_options` are for the control
     plane.
     """
 
@@ -64,7 +64,7 @@ class Places(LacunaGrpc):
         return self._processes[-1].value
 
     def metrics(self) -> Mapping[str, float]:
-        """Returns the control plane's metrics without labels, by name."""
+        """Returns those of the control plane's metrics that have no labels, by name."""
         address = f"http://{self._health}/metrics"
         with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:
             lines = answer.read().decode().splitlines()

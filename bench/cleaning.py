@@ -1,7 +1,8 @@
 """Measures compaction by key in agents: `python -m bench.cleaning [--records N] [--keys N] [--memory MIB]`.
 
 First, an agent cleans a compacted topic with random keys, which is then read from the start. Second, records are
-written for some seconds as Kafka Streams writes a changelog, while the agent merges and cleans at its usual pace.
+written for several seconds in the way that Kafka Streams writes a changelog, while the agent merges and cleans at its
+usual pace.
 """
 
 from __future__ import annotations

@@ -119,9 +119,10 @@ def produce_all(client: Any, topic: str, count: int, pool: list[bytes] = POOL) -
 
 
 def ready_producer(target: Target, topic: str, pool: list[bytes] = POOL, **settings: Any) -> Any:
-    """Returns a producer that has written one record per partition, so that it has its producer id and connections.
+    """Returns a producer that has written one record per partition, so that it already has its producer id and
+    connections.
 
-    librdkafka may wait half a second before its first record, regardless of the server. Raises BenchError.
+    librdkafka may wait half a second before it sends its first record, regardless of the server. Raises BenchError.
     """
     client = producer(target, **settings)
     client.list_topics(topic, timeout=TIMEOUT_SECONDS)

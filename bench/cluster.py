@@ -2,8 +2,8 @@
 
 The control plane is real: its runtime, its SQLite journal, its snapshot processes, and the streams of its sessions,
 with messages parsed from and serialized to bytes. Only HTTP/2 and sockets are missing. Agents and producers are
-simulated (bench/fleet.py), and so is time, which passes as fast as the control plane decides. CPU time is counted while
-the control plane works, and divided by the simulated seconds.
+simulated (bench/fleet.py), and so is time, which passes as fast as the control plane can make its decisions. CPU time
+is counted while the control plane works, and divided by the simulated seconds.
 
 A full run updates the tables in docs/scale.md and the chart docs/cluster.svg.
 """
@@ -51,7 +51,9 @@ IDLE_TURNS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How long to drive each load: until `slices` slices are committed, within these bounds in seconds."""
+    """How long to drive each load: until `slices` slices are committed, but at least `least_seconds` and at most
+    `most_seconds`.
+    """
 
     slices: int
     least_seconds: float
@@ -262,7 +264,7 @@ async def _drive(load: Load, seconds: float, folder: Path) -> dict[str, Any]:
 
 
 def _alone(load: Load, seconds: float) -> dict[str, Any]:
-    """Drives a load in a new process, whose memory then belongs to this load alone."""
+    """Drives a load in a new process, so that the measured memory belongs to this load alone."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(drive, load, seconds).result()
 

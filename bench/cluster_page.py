@@ -49,7 +49,9 @@ def load_of(row: Row) -> Load:
 
 
 def full_at(row: Row) -> float:
-    """Returns the GiB/s at which one control plane is full, because its event loop's only thread uses a whole core."""
+    """Returns the throughput in GiB/s that saturates one control plane: the only thread of its event loop uses a whole
+    core.
+    """
     return float(load_of(row).gibibytes / row["loop cpu"])
 
 
@@ -70,7 +72,7 @@ def dollars(row: Row) -> float:
 
 
 def rewritten(row: Row) -> float:
-    """Returns the extents replaced by merging and compaction as a share of the extents that arrived meanwhile."""
+    """Returns the extents replaced by merging and compaction, as a share of those that arrived in the same time."""
     before = row["merging, extents_before"] + row["compaction, extents_before"]
     return float(before / row["slices"])
 
@@ -133,7 +135,7 @@ LIFTED: Final[tuple[Column, ...]] = (
 
 
 def clusters_of(row: Row) -> int:
-    """Returns the number of clusters of this size that 1 GiB/s needs, at least one."""
+    """Returns the number of clusters of this size that are needed for 1 GiB/s, at least one."""
     return max(1, round(1 / load_of(row).gibibytes))
 
 

@@ -70,7 +70,7 @@ async def _measure(slices: int, watchers: int, rounds: int, folder: Path) -> Rat
 
 
 async def _round(driver: Driver, fleet: Fleet) -> tuple[float, float]:
-    """Commits slices, and returns the microseconds per slice. Then ends the transactions, which is not measured."""
+    """Commits slices, and returns the microseconds per slice. Then ends the transactions, without measuring that."""
     before = driver.counts() | fleet.counts()
     for _ in range(max(1, min(ROUND_COMMITS, ROUND_SLICES // fleet.load.partitions))):
         fleet.flush(driver.clock.ms)

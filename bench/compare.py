@@ -27,7 +27,8 @@ class Change:
 
 
 def worse(before: Results, now: Results) -> Iterator[Change]:
-    """Yields Lacuna's figures that are worse by more than a tenth, and whose runs do not overlap with the earlier ones.
+    """Yields Lacuna's figures that are more than a tenth worse, unless the range of their runs overlaps the earlier
+    range.
 
     Rows that are mostly noise are skipped. If Kafka did the same work both times, the ratio to Kafka must also be worse
     by more than a tenth, because the machine itself may have become slower.

@@ -1,8 +1,8 @@
 """The cost of S3: requests per GiB written and read, and their price, by flush interval and number of agents.
 
-The S3 service counts the requests (bench/counted_s3.py). A flush takes whatever has accumulated, so requests per GiB
-depend on the rate of arrival. Records are therefore written at a fixed rate, which is part of the row's name. Prices
-come from logstore/objects/prices.py, or from the file named by BENCH_PRICES.
+The S3 service counts the requests (bench/counted_s3.py). A flush takes whatever has accumulated, so the number of
+requests per GiB depends on the arrival rate. Records are therefore written at a fixed rate, which is part of the row's
+name. Prices come from logstore/objects/prices.py, or from the file named by BENCH_PRICES.
 """
 
 import os

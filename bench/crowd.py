@@ -71,7 +71,9 @@ def work_of(idle: int, halves: int) -> str:
 
 
 def crowd(bench: Bench) -> Iterator[Row]:
-    """Yields one row with the other clients and one without them, and checks at the end that all are still served."""
+    """Yields one row with the other clients and one without them, and checks at the end that all clients are still
+    served.
+    """
     yield from _beside(bench, 0, 0)
     yield from _beside(bench, bench.size.idle_connections, bench.size.half_requests)
 

@@ -1,6 +1,6 @@
 """Sends single Fetch requests, and reports the exact size of each response.
 
-A consumer cannot measure a single response, because it fetches ahead and joins the responses.
+A consumer cannot measure a single response, because it prefetches and combines them.
 """
 
 import socket
@@ -29,7 +29,9 @@ _LAST_OFFSET_DELTA_AT = 23
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A Fetch response: its size on the wire, the next offset in each partition, and whether it reaches all ends."""
+    """A Fetch response: its size on the wire, the next offset in each partition, and whether it reaches the end of each
+    one.
+    """
 
     wire_bytes: int
     next_offsets: dict[int, int]

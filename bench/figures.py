@@ -52,7 +52,7 @@ class Row:
     """One piece of work on one target.
 
     `repeated` counts the repetitions that other load on the machine made necessary, and `noisy` the runs that were kept
-    although repetition did not help.
+    although they are noisy.
     """
 
     work: str
@@ -75,10 +75,11 @@ class Row:
 
 
 def ratio(ours: Row, theirs: Row, figure: Figure) -> float | None:
-    """Returns the ratio of a figure in two rows, or None if either row lacks it or has the value 0.
+    """Returns the ratio of a figure in two rows, or None if the figure is missing from one of them, or is 0 in
+    `theirs`.
 
-    This is the median of the rounds' ratios, because other load changes between rounds. If the numbers of runs differ,
-    it is the ratio of the medians.
+    This is the median of the rounds' ratios, because other load changes between rounds. If the rows have different
+    numbers of runs, it is the ratio of the medians.
     """
     pairs = (ours.runs, theirs.runs)
     mine, others = ([run[figure] for run in runs if figure in run] for runs in pairs)

@@ -59,7 +59,7 @@ FLAGS: Final = FLAG_TRANSACTIONAL | FLAG_ADDS_PARTITION
 
 
 class Line:
-    """An agent's session, whose stream carries bytes, as gRPC does."""
+    """An agent's session, whose stream carries bytes, as in gRPC."""
 
     def __init__(self, runtime: Runtime, answered: Callable[[int], None]) -> None:
         self.received: list[SessionResponse] = []
@@ -155,7 +155,7 @@ class Producer:
 
 @dataclass(slots=True)
 class Place:
-    """A partition on an agent that writes it, with the producer that writes to it there and its next sequence."""
+    """A partition on an agent that writes it, the producer that writes to it there, and the producer's next sequence."""
 
     key: TopicPartition
     producer: Producer
@@ -247,7 +247,7 @@ class Fleet:
             self.agents[number].line.subscribe(keys)
 
     def _is_read(self, index: int, zone: int) -> bool:
-        """Whether consumers read a partition in this zone. Groups read in different zones, if there are enough."""
+        """Whether consumers read a partition in this zone. Groups read in different zones if there are enough."""
         return (zone - index) % self.load.zones < CONSUMER_GROUPS
 
     def counts(self) -> dict[str, float]:
@@ -328,8 +328,8 @@ class Fleet:
             agent.line.ask(Command(end_txn=end), settle)
 
     def gets_an_object(self) -> float:
-        """Returns the fewest GETs per object with which consumers' agents can read it: one fetch each, right after the
-        commit.
+        """Returns the smallest number of GETs per object with which the consumers' agents can read it: each agent reads
+        it in one fetch, right after the commit.
 
         The agent that wrote the object has it in its cache. Only half of the transactions are read; the others are
         aborted.
@@ -349,7 +349,7 @@ class Fleet:
     def _read_by(
         self, agent: Agent, index_of: dict[bytes, int], readers: dict[tuple[int, int], int]
     ) -> dict[int, list[Piece]]:
-        """Returns the pieces of one of `agent`'s objects that each agent reads."""
+        """Returns the pieces of one of `agent`'s objects, by the index of the agent that reads them."""
         found: defaultdict[int, list[Piece]] = defaultdict(list)
         position, size = 0, self.load.slice_bytes
         is_live: defaultdict[str, bool] = defaultdict(

@@ -161,7 +161,7 @@ class Merging(_Rewriter):
 
 
 class Compaction(_Rewriter):
-    """A job that compacts one partition after another, evenly over `COMPACTION_MS`."""
+    """A job that compacts one partition after another, spread evenly over `COMPACTION_MS`."""
 
     def __init__(self, line: Line, done: Rewritten, keys: Sequence[TopicPartition]) -> None:
         self._settings = CompactionSettings()

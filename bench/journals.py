@@ -1,8 +1,9 @@
 """The cost of a journal: the same work with the journal in SQLite, in PostgreSQL, and in a bucket.
 
 The first workload is one append after another, in this process; the second is transactions, through a control plane and
-an agent in separate processes. PostgreSQL runs on the same machine with its default settings, so it syncs, and is
-reached over a Unix socket. The bucket is moto's, delays each request by `DELAY_SECONDS`, and also contains the records.
+an agent in separate processes. PostgreSQL runs on the same machine, is reached over a Unix socket, and syncs every
+append, as its default settings require. The bucket is moto's, delays each request by `DELAY_SECONDS`, and also contains
+the records.
 """
 
 import time

@@ -69,7 +69,9 @@ def jars(release: str = "") -> Path:
 
 
 def fetch(pom: Path, folder: Path, *options: str) -> Path:
-    """Returns `folder`. If it does not exist, Maven first downloads the jars in `pom` into it. Raises KafkaMissing."""
+    """Returns `folder`. If it does not exist, Maven first downloads the jars listed in `pom` into it. Raises
+    KafkaMissing.
+    """
     if shutil.which("java") is None:
         raise KafkaMissing("Java is not installed: install a JRE, version 17 or later")
     if folder.is_dir():

@@ -35,7 +35,7 @@ class Lacuna(Target):
 
     @property
     def data(self) -> Path:
-        """The data folder while the server runs. Its `objects/` is the store, unless `options` name another one."""
+        """The data folder while the server runs. Its `objects/` is the store, unless `options` specify another."""
         return Path(self._folder.name)
 
     def start(self) -> None:

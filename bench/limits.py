@@ -2,8 +2,9 @@
 
 A limit applies to one figure of one piece of work, in the figure's unit. It is derived from a measurement in the same
 run: the speed of disk and memory (bench/machine.py), the client's CPU time for the work, the same work on `bare`, which
-does nothing but answer, or, for aborted records, reading as many records with none aborted. If several limits have been
-measured, the nearest one is used. No limit is known for work that is not listed here.
+does nothing but answer, or, for aborted records, reading the same number of records from a log in which none are
+aborted. If several limits have been measured, the nearest one is used. No limit is known for work that is not listed
+here.
 """
 
 from collections.abc import Callable, Iterable, Iterator

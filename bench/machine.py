@@ -34,8 +34,9 @@ FRESH_COPY: Final = "fresh copy GB/s"
 def speeds() -> dict[str, float]:
     """Measures disk and memory several times. Returns the best results by name: other load can only slow them down.
 
-    DISK is sequential writing with one fsync at the end. APPEND and SYNC are an fdatasync after 1 KiB at the end of a
-    file or within it. COPY is into memory already in use, and FRESH_COPY into new pages.
+    DISK is sequential writing with one fsync at the end. APPEND and SYNC are the time of an fdatasync after 1 KiB was
+    written at the end of a file or within it, respectively. COPY copies memory into pages already in use, and
+    FRESH_COPY into new ones.
     """
     with tempfile.TemporaryFile() as file:
         return {

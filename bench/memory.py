@@ -46,7 +46,7 @@ AMOUNTS = {
 
 
 def memory(bench: Bench) -> Iterator[Row]:
-    """Yields rows with a single run, because other load on the machine does not affect memory."""
+    """Yields rows with a single run each, which is enough because other load on the machine does not affect memory."""
     amount = AMOUNTS[bench.size.name]
     in_a_row = _control_plane(amount.transactions, one_in=1)
     between = _control_plane(amount.transactions, one_in=2)
@@ -57,7 +57,7 @@ def memory(bench: Bench) -> Iterator[Row]:
 
 
 def _control_plane(transactions: int, *, one_in: int) -> Run:
-    """Measures bytes per aborted transaction of one extent. If `one_in` is 2, each is followed by a committed one."""
+    """Measures bytes per single-extent aborted transaction. If `one_in` is 2, each is followed by a committed one."""
     with Prepared() as server:
         topic = Topics(server).create("memory")
         watch_all(server, topic)

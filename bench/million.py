@@ -36,7 +36,7 @@ def million(bench: Bench) -> Iterator[Row]:
 
 
 def _measure(count: int, *, one_in: int) -> Run:
-    """Measures one arrangement. With committed transactions, fetches only at the end, because they cannot be read."""
+    """Measures one arrangement. With committed transactions, no fetches are measured, because those cannot be read."""
     with Prepared() as server:
         topic = Topics(server).create("million")
         watch_all(server, topic)

@@ -1,8 +1,8 @@
 """The control plane's state machine under load, in this process: real commands, but no disk or sockets.
 
-It times each step of a command, and can write a journal with any number of transactions in seconds. The extents name
-objects that do not exist, so fetches can be planned, and answered at the ends of partitions, but no records can be
-read.
+It times each step of a command, and can write a journal with any number of transactions within seconds. The extents
+refer to objects that do not exist, so fetches can be planned, and answered at the ends of partitions, but no records
+can be read.
 """
 
 import asyncio
@@ -51,7 +51,8 @@ class Producer:
 
 
 class Plane:
-    """A state machine, its journal records not yet taken, and the seconds that each step of each command took.
+    """A state machine, the journal records that have not been taken yet, and the seconds that each step of each command
+    took.
 
     The state machine starts from `state`, if given. Records are kept if `journal` is true, and times while `samples` is
     a dictionary.
@@ -107,7 +108,7 @@ class Plane:
         self.do(f"CommitSegment, {len(keys)}", Command(commit_segment=committed))
 
     def end(self, producer: Producer, *, committed: bool) -> None:
-        """Ends the transaction with an EndTxn from before KIP-890."""
+        """Ends the transaction with an EndTxn of a version before KIP-890."""
         ended = EndTxn(
             transactional_id=producer.transactional_id,
             producer_id=producer.producer_id,
@@ -207,7 +208,7 @@ def initialize(transactional_id: str, timeout_ms: int) -> Command:
 def small_transactions(
     plane: Plane, topic_id: bytes, partitions: int, count: int, *, one_in: int = 1
 ) -> Iterator[None]:
-    """Aborts `count` transactions of one batch, cycling through the partitions, and yields after each.
+    """Aborts `count` single-batch transactions, cycling through the partitions, and yields after each.
 
     If `one_in` is 2, each is followed by a committed transaction, which is not included in `count`.
     """
@@ -220,7 +221,8 @@ def small_transactions(
 
 
 def prolong(path: Path, topic: str, aborted: int, *, one_in: int = 1) -> int:
-    """Appends `small_transactions` in `topic` to a stopped cluster's journal. Returns the bytes of the records."""
+    """Appends `small_transactions` in `topic` to a stopped cluster's journal. Returns the size of the records in bytes.
+    """
     return asyncio.run(_prolong(path, topic, aborted, one_in))
 
 

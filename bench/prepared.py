@@ -38,7 +38,9 @@ class Prepared(Lacuna):
         self.start_seconds = time.perf_counter() - started
 
     def prolong(self, topic: str, aborted: int, *, one_in: int = 1) -> int:
-        """Restarts the server with more transactions (bench.plane.small_transactions). Returns their journal bytes."""
+        """Restarts the server with more transactions (bench.plane.small_transactions). Returns their size in the
+        journal in bytes.
+        """
         self._end()
         try:
             return prolong(self.journal, topic, aborted, one_in=one_in)

@@ -162,7 +162,7 @@ class Bench:
         self._patience = Patience(self.size.repeat_seconds)
 
     def among(self, labels: Collection[str]) -> "Bench":
-        """Returns a copy for a section that measures only these targets, and foreign ones."""
+        """Returns a copy for a section that measures only these targets, and any foreign ones."""
         targets = [each for each in self.targets if each.label in labels or is_foreign(each)]
         bench = replace(self, targets=targets, started=self.started or self.targets)
         bench._patience = self._patience

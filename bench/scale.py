@@ -1,7 +1,8 @@
-"""The server's cost of a Fetch and of a transaction as something else grows, such as partitions or connections.
+"""What a Fetch and a transaction cost the server as something else grows, such as the number of partitions or
+connections.
 
 The figures are CPU microseconds per request, for all server processes. A rate would only show how much CPU time the
-clients, on the same two cores, leave over. The last rows are for the state machine alone, in this process.
+clients, on the same two cores, leave unused. The last rows are for the state machine alone, in this process.
 """
 
 import time

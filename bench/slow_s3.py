@@ -108,7 +108,7 @@ class Proxy:
             while await self._exchange((reader, writer), service):
                 pass
         except (IncompleteReadError, OSError):
-            pass  # one side has closed: so is the other, below
+            pass  # one side has closed; the other is closed below
         finally:
             writer.close()
             service[1].close()

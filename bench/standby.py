@@ -1,9 +1,9 @@
-"""How soon a standby with a large state is ready, and how soon it leads after the leader has been killed.
+"""How soon a standby with a large state is ready, and how soon it becomes the leader after the leader has been killed.
 
 Every extent is alone in its object, which is the most expensive case. The journal, in PostgreSQL or in moto's bucket,
-starts with a snapshot, followed by `LATER` records of transactions with one batch, `TOGETHER` of them in each append.
-`LATER` is slightly less than the number that triggers another snapshot. The times are measured from the start of the
-standby's process and from the leader's end. A takeover includes the lease of `LEASE_SECONDS`.
+starts with a snapshot, followed by `LATER` records of single-batch transactions, with `TOGETHER` records in each
+append. `LATER` is slightly less than the number that triggers another snapshot. The times are measured from the start
+of the standby's process and from the leader's end. A takeover includes the lease of `LEASE_SECONDS`.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ def standby(bench: Bench) -> Iterator[Row]:
 
 
 def _pairs_of_places(stack: ExitStack) -> Iterator[tuple[Place, Place]]:
-    """Yields two places of each kind, because a control plane writes to the journal that it leads."""
+    """Yields two places of each kind, because a control plane writes to its journal once it is the leader."""
     if server := stack.enter_context(postgresql()):
         one, other = (
             Place(POSTGRESQL, server.make_database(name), "") for name in ("one", "other")
@@ -161,7 +161,7 @@ def _position(status: ControlPlaneStatus, address: str) -> int:
 
 
 def _wait(process: Process, is_so: Callable[[ControlPlaneStatus], bool]) -> ControlPlaneStatus:
-    """Queries a control plane until `is_so` accepts its answer. Raises BenchError."""
+    """Queries a control plane until `is_so` accepts its status. Raises BenchError."""
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         status = asyncio.run(ask_status(process.value))

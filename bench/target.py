@@ -19,7 +19,7 @@ TIMEOUT_SECONDS = 30.0
 class Target(ABC):
     """A server, as a context manager that starts it on entry, and on exit stops it and deletes its data.
 
-    `label` names it in tables, and `settings` describes how it runs. `warms_slowly` means that it keeps becoming faster
+    `label` names it in tables, and `settings` describes how it runs. `warms_slowly` means that it keeps getting faster
     for a long time, as a JVM does. `authority` is the path of the certificate that clients trust, if they connect over
     TLS.
     """
@@ -127,7 +127,7 @@ class Topics:
 
 
 class Bare(Target):
-    """`bench.bare_server`, whose rates are the most that this client and a server in Python can achieve."""
+    """`bench.bare_server`, whose rates are the highest that this client and a server in Python can achieve."""
 
     label = "bare"
     settings = "a server in Python that answers at once: no disk, no checks, no transactions"

@@ -1,8 +1,8 @@
 """Makes every target work for a while before anything is measured.
 
 A new JVM spends a long time compiling, separately for each kind of work. After 15 s, Kafka commits the transactions of
-eight producers half as fast as after 40 s; from then on, it hardly becomes faster. Its first 50 MB of large requests
-take twice the CPU of the fourth 50 MB. Lacuna and `bare` reach full speed within 5 s. A JVM is therefore warmed up for
+eight producers half as fast as after 40 s; from then on, it hardly gets faster. Its first 50 MB of large requests take
+twice the CPU time of the fourth 50 MB. Lacuna and `bare` reach full speed within 5 s. A JVM is therefore warmed up for
 longer and, in a quick run, whose sections have short warm-ups, with more kinds of work. Otherwise, the ratios would
 flatter Lacuna.
 """

@@ -1,9 +1,10 @@
-"""The GETs with which the agents of a zone serve its consumers, alone and together, per GiB of the topic.
+"""The GETs per GiB of a topic with which the agents of a zone serve its consumers, reading alone and sharing their
+reads.
 
-An agent in another zone writes everything, so each object has slices of all partitions. Then only the zone's agents
-run, with cold caches, while ten consumers each read everything.
+An agent in another zone writes everything, so each object contains slices of all partitions. Then only the zone's
+agents run, with cold caches, while ten consumers each read everything.
 
-- librdkafka reads from the agent that leads a partition, so each agent reads the slices of its own partitions.
+- librdkafka reads from the leader of a partition, so each agent reads the slices of its own partitions.
 - Each consumer reads one partition after another from a single agent, regardless of leaders (bench/fetches.py), so each
   agent reads everything.
 - As in the first case, but an agent is killed once a hundredth of the data has been read.
@@ -98,7 +99,9 @@ class Reading:
 
 
 def zone(bench: Bench) -> Iterator[Row]:
-    """Yields a row for each kind of work and number of agents, with reads alone and together."""
+    """Yields a row for each kind of work and number of agents, with agents that read alone and with agents that share
+    reads.
+    """
     amount = AMOUNTS[bench.size.name]
     use_credentials()
     for agents in amount.agents:

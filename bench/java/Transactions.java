@@ -8,8 +8,9 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 /**
  * Producers in threads that commit transactions of ten records of 1 KiB over four partitions, one after another.
  *
- * <p>Arguments: bootstrap servers, topic, threads, seconds. Says `ready` once all producers have committed for half as
- * long, begins when a line comes on standard input, and then prints how many milliseconds each commit took, one a line.
+ * <p>Arguments: bootstrap servers, topic, threads, seconds. Prints `ready` once all producers have committed for half
+ * of this time, begins when a line arrives on standard input, and then prints how many milliseconds each commit took,
+ * one per line.
  */
 class Transactions {
   private static final int RECORDS = 10;

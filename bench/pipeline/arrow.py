@@ -6,7 +6,7 @@ which counts the records and their bytes; and pyarrow, which reads the same rows
 codec.
 
 Everything runs on one core, including the server, if there is one. A figure is the minimum CPU time of reader and
-server over several rounds, since other work on the machine lengthens wall times.
+server over several rounds. Wall time is not used, because other work on the machine lengthens it.
 """
 
 import argparse
@@ -44,7 +44,9 @@ TYPES = (pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.binary())
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to read a log: `read` returns the number of records. The processes `pids` and their children take part."""
+    """A way to read a log: `read` returns the number of records. The processes `pids` and their children are measured
+    as well.
+    """
 
     name: str
     read: Callable[[], int]

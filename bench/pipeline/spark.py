@@ -1,4 +1,4 @@
-"""Spark sessions, either to compare Lacuna's source with Spark's own for Apache Kafka, or for Lacuna's commands.
+"""Spark sessions, either to compare Lacuna's source with Spark's own for Apache Kafka, or to run Lacuna's commands.
 
 The sources share the JVM, its two cores, and the Python workers; only `format` differs.
 """
