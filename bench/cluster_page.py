@@ -36,7 +36,7 @@ MEBIBYTE: Final = 1 << 20
 MEGABYTE: Final = 1_000_000
 DAY_SECONDS: Final = 86_400
 MONTH_SECONDS: Final = 30 * DAY_SECONDS
-#: Published figures, in dollars a month: AutoMQ's own claim at 1 GiB/s, and Inkless's yearly figure with 3 out.
+#: Published figures, in dollars a month: AutoMQ's own claim at 1 GiB/s, and Inkless's yearly figure with 3 GiB/s out.
 AUTOMQ_MONTH: Final = 12_900
 INKLESS_MONTH: Final = 288_000 / 12
 #: If less than this share of the extents is rewritten, the page says that merging falls behind.

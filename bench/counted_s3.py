@@ -17,7 +17,7 @@ STOP_SECONDS = 5.0
 
 #: S3 bills by method, except that a GET of a bucket, recognized by its query, is billed as a listing.
 PUT, GET, LIST, DELETE = "PUT", "GET", "LIST", "DELETE"
-#: These are also counted as PUT.
+#: PUTs of the journal, which are also counted as PUT.
 JOURNAL_PUT = "journal PUT"
 _ASKED_AS = {"PUT": PUT, "POST": PUT, "GET": GET, "HEAD": GET, "DELETE": DELETE}
 

@@ -155,7 +155,7 @@ class Producer:
 
 @dataclass(slots=True)
 class Place:
-    """A partition on an agent that writes it, the producer that writes to it there, and the producer's next sequence."""
+    """A partition on an agent that writes it, and the producer that writes to it there, with its next sequence."""
 
     key: TopicPartition
     producer: Producer

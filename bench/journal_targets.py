@@ -19,7 +19,7 @@ from tests.postgresql import PostgresqlServer, binaries
 SQLITE, POSTGRESQL, SLOW_BUCKET = "sqlite", "postgresql", "bucket + 50 ms"
 CONTROL_PLANE, AGENT, DATABASE = "control plane", "agent", "PostgreSQL"
 
-#: Added to PostgreSQL's defaults, with which the server syncs before each answer.
+#: Added to PostgreSQL's defaults, with which the server syncs before each response.
 _ON_A_SOCKET: Final = """
 listen_addresses = ''
 unix_socket_directories = '{folder}'

@@ -23,8 +23,8 @@ from bench.tiny import PRODUCE, READ, READ_AGAIN, REQUESTS
 from bench.transactions import TRANSACTIONS
 from bench.transactions import work_of as transactions_by
 
-#: A transaction of one producer waits for these steps in turn: adding the partitions, the segment, its commit, the
-#: outcome.
+#: A transaction of one producer waits for these steps, one after another: adding the partitions, the segment, its
+#: commit, and the outcome.
 SYNCS_OF_A_TRANSACTION = 4
 #: A record can be read after these steps: the segment, and its commit.
 SYNCS_OF_A_RECORD = 2

@@ -221,8 +221,7 @@ def small_transactions(
 
 
 def prolong(path: Path, topic: str, aborted: int, *, one_in: int = 1) -> int:
-    """Appends `small_transactions` in `topic` to a stopped cluster's journal. Returns the size of the records in bytes.
-    """
+    """Appends `small_transactions` in `topic` to a stopped cluster's journal. Returns the records' size in bytes."""
     return asyncio.run(_prolong(path, topic, aborted, one_in))
 
 

@@ -29,7 +29,7 @@ TUNED: dict[str, Any] = {
     "queued.max.messages.kbytes": 1_048_576,
 }
 
-#: Makes the server report the end of a partition (an answer without records) quickly. Answers with data never wait.
+#: Makes the server report the end of a partition (a response without records) quickly. Responses with data never wait.
 ENDS_SOON: dict[str, Any] = {"fetch.wait.max.ms": 50}
 
 _STATISTICS_MS = 50

@@ -45,7 +45,7 @@ def decode(
     bounds: Bounds,
     skip: Skip | None = None,
 ) -> Iterator[RecordColumns]:
-    """Yields the records within the bounds, in batches of the sizes that the builder returns.
+    """Yields the records within the bounds, in batches whose sizes the builder determines.
 
     Raises DamagedDataError for a batch that cannot be decoded. If `skip` is given, it receives the error instead, and
     decoding continues with the next batch.
@@ -244,7 +244,7 @@ def binary(column: BinaryColumn | None, count: int, type_: pa.DataType | None = 
 
 
 def headers(column: HeaderColumn | None, count: int, type_: pa.DataType) -> pa.Array:
-    """Returns the headers as lists of (key, value); null for records without headers, as in Spark's Kafka source."""
+    """Returns the headers as lists of (key, value) pairs; null for records without any, as in Spark's Kafka source."""
     if column is None:
         return pa.nulls(count, type_)
     list_offsets = memoryview(column.list_offsets)

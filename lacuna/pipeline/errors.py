@@ -22,7 +22,7 @@ class StaleMetadataError(PipelineError):
 
 
 class WriterFencedError(PipelineError):
-    """A later driver has taken over from this one, whose write was not committed at all."""
+    """A later driver has taken over from this one, and nothing of this one's write was committed."""
 
 
 class OutcomeUnknownError(PipelineError):

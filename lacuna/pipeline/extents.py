@@ -1,4 +1,4 @@
-"""The metadata of one partition, and the pieces of it that a job reads; pure."""
+"""The metadata of one partition, and the pieces of it that a job reads. Nothing here has side effects."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ from lacuna.pipeline.stores import shared_store
 
 _log = logging.getLogger("lacuna.pipeline")
 
-#: A time: as accepted by `--at`, in ms since 1970, or a datetime, which is local unless it has a time zone.
+#: A time: text as accepted by `--at`, ms since 1970, or a datetime, which is local unless it has a time zone.
 Time: TypeAlias = datetime | str | int
 #: Offsets by partition or, for several topics, by topic and partition.
 Offsets: TypeAlias = Mapping[int, int] | Mapping[str, Mapping[int, int]] | Mapping[str, Any]

@@ -56,7 +56,7 @@ _QUICK_START: Final = "-XX:TieredStopAtLevel=1"
 _PYTHON: Final = "spark.pyspark.python"
 _EXECUTOR_ENVIRONMENT: Final = "spark.executorEnv."
 
-#: The minimum with which the JVM starts. It only passes batches on; Python does most of the work.
+#: The smallest heap with which the JVM starts. It only passes batches on; Python does most of the work.
 _LEAST_DRIVER_BYTES: Final = 512 << 20
 _MOST_DRIVER_BYTES: Final = 2 << 30
 _DRIVER_SHARE: Final = 8

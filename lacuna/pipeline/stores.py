@@ -63,8 +63,8 @@ def _close(url: str, store: ObjectStore) -> None:
 def check_store(url: str, cluster_id: str | None = None) -> str:
     """Checks that the store can be read and belongs to a cluster, and returns the cluster's id.
 
-    Raises ForeignStoreError if that is not `cluster_id` (if given), and PipelineError if the store cannot be read or
-    belongs to no cluster.
+    Raises ForeignStoreError if it belongs to a cluster other than `cluster_id` (if given), and PipelineError if it
+    cannot be read or belongs to no cluster.
     """
     try:
         marker = read_marker(shared_store(url))

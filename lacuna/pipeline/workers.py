@@ -57,7 +57,7 @@ class Workers:
         size: int,
         what: str,
     ) -> None:
-        """Runs `work(task, attempt)` for each task, and calls `tell` with its index and result when it ends.
+        """Runs `work(task, attempt)` for each task and, when it ends, calls `tell` with the task's index and result.
 
         Attempt numbers are unique. If a task fails, its error (on Spark, wrapped in Spark's own) is raised once no
         other task is running. `size` is the number of bytes that the tasks read, and `what` describes them.

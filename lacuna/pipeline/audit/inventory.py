@@ -195,7 +195,7 @@ def _uncommitted(control: JobClient, segments: Iterable[SegmentId]) -> Iterator[
 
 
 def _ended_leases(control: JobClient, lease_ids: Iterable[int]) -> set[int]:
-    """Returns the leases that have ended. Only for these does the control plane report unknown segments as unknown."""
+    """Returns the leases that have ended. The control plane reports unknown segments as unknown only for these."""
     probes = (SegmentId(lease_id, MAX_SEQUENCE) for lease_id in lease_ids)
     return {found.lease_id for found in _uncommitted(control, probes)}
 

@@ -1,10 +1,10 @@
-"""Checks the metadata of partitions for consistency; pure.
+"""Checks the metadata of partitions for consistency, without side effects.
 
 Lacuna stores no control records, so markers take up no offsets, and ranges that have never been rewritten contain no
 holes. Below the last stable offset, compaction leaves holes within an extent that it wrote, between two such extents,
-and in place of a range whose records it has all removed, which may lie between untouched extents. A hole at the front
-of the log is explained up to the offset below which, according to the control plane, no live record was lost. From the
-last stable offset on, nothing is ever rewritten, so a hole there means that data was lost.
+and in place of a range from which it has removed every record, which may lie between untouched extents. A hole at the
+front of the log is explained up to the offset below which, according to the control plane, no live record was lost.
+From the last stable offset on, nothing is ever rewritten, so a hole there means that data was lost.
 """
 
 from bisect import bisect_left

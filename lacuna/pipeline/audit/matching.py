@@ -1,4 +1,4 @@
-"""Compares the batches of an object with the control plane's extents; pure.
+"""Compares the batches of an object with the control plane's extents, without side effects.
 
 Both are sorted by position, so a single pass suffices, with one extent in progress at a time.
 """

@@ -106,7 +106,7 @@ def _check_open(
     producers: PartitionProducers,
     decided: set[int],
 ) -> list[Finding]:
-    """Checks that no transaction that is ongoing in this partition is decided in a different one."""
+    """Checks that no transaction that is ongoing in this partition is decided in another one."""
     findings = []
     for each in producers.producers:
         if each.current_txn_start_offset < 0:

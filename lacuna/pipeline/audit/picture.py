@@ -1,4 +1,6 @@
-"""Draws the contents of a partition, from its log start to its high watermark, as a line of characters; pure."""
+"""Draws the contents of a partition, from its log start to its high watermark, as a line of characters, without side
+effects.
+"""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
@@ -22,7 +24,7 @@ class Cell(StrEnum):
     DAMAGED = "X"
 
 
-#: By `Outcome`.
+#: Indexed by `Outcome`.
 _CELLS: Final = (Cell.COMMITTED, Cell.ABORTED, Cell.COMPACTED, Cell.UNDECIDED)
 
 
@@ -53,7 +55,7 @@ def draw(
     """Returns a line of `Cell` letters: `width` of them, or one per offset if there are fewer offsets.
 
     Each letter shows the content of most of its offsets, except that damage is always shown. `damaged` lists ranges
-    [first, end). `sparse` lists, in order, the extents in which some offsets are missing at unknown places; a matching
+    [first, end). `sparse` lists, in order, the extents in which some offsets are missing, at unknown places; a matching
     share of their letters, evenly spread, becomes holes.
     """
     offsets = log.high_watermark - log.log_start_offset

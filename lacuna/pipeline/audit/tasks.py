@@ -1,4 +1,4 @@
-"""Divides the objects of a bucket into tasks; pure."""
+"""Divides the objects of a bucket into tasks, without side effects."""
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise

@@ -150,7 +150,7 @@ class Compaction:
             find = partial(self._find, group, reached if self._settings.rewrites_all else passed)
             put = put_into(shared_store(self._store_url))
             plan = self._plan(with_copies(self._control, put, find, Found.hot))
-            ends = {found.key: found.end_offset for found in plan.ranges}  # of the last range
+            ends = {found.key: found.end_offset for found in plan.ranges}  # of the last ranges
             stuck = {key for key, end in ends.items() if end <= reached.get(key, -1)}
             reached.update(ends)
             ranges = [

@@ -1,4 +1,4 @@
-"""Turns the control plane's plan into tasks; pure.
+"""Turns the control plane's plan into tasks, without side effects.
 
 A **share** is the part of a range that one task rewrites: consecutive live extents. A **unit** is swapped in by one
 command: it consists of small ranges that share tasks, or of one large range with a task for each of its shares.
@@ -67,7 +67,7 @@ class PlannedRange:
     def waste(self, size: int, extents: int, small_bytes: int) -> float:
         """Returns the wasted share (about 0 to 1) of a partition with `size` bytes and `extents` extents.
 
-        This is the largest of three shares: bytes to be removed, bytes not yet cleaned, and extents below
+        This is the largest of three shares: bytes to be removed, bytes not yet cleaned, and extents smaller than
         `small_bytes`.
         """
         small = sum(1 for each in self.live.sizes if each < small_bytes)
@@ -191,7 +191,8 @@ def fitting_task_bytes(live_bytes: int, most: int) -> int:
 
 
 def _expired_extents(found: CompactionRange, table: ExtentTable, now_ms: int) -> int:
-    """Returns the number of extents that exceed retention.ms and will soon be dropped: as in Kafka, only leading ones.
+    """Returns the number of extents that exceed retention.ms and will soon be dropped; as in Kafka, only leading ones
+    are.
 
     An extent without a timestamp is left to the control plane, which knows its age.
     """
@@ -238,12 +239,12 @@ def cut_range(found: PlannedRange, range_index: int, task_bytes: int) -> Iterato
 
 
 def even_cuts(sizes: "array[int]", most: int) -> list[int]:
-    """Returns where to cut extents into similar parts of at most `most` bytes, unless a single extent is larger."""
+    """Returns where to cut extents into similar parts, each at most `most` bytes unless a single extent is larger."""
     ends = array("q", accumulate(sizes))
     if not ends or ends[-1] <= most:
         return []
     part = -(-ends[-1] // -(-ends[-1] // most))
-    # Without this slack, parts that fall short of that size would add up to an additional part.
+    # Without this slack, parts that fall short of this size would add up to an additional part.
     part = min(most, part + max(sizes))
     cuts = []
     start = 0

@@ -66,7 +66,8 @@ class Work:
 class CompactionReport:
     """The changes that a run made, and the work that it did.
 
-    `refused` lists the partitions that changed or were deleted in the meantime; those in `failed` need an operator.
+    `refused` lists the partitions that changed or were deleted in the meantime; those in `failed` need an operator's
+    attention.
     """
 
     topics: Sequence[TopicChange]

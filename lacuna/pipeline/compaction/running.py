@@ -75,7 +75,9 @@ class UnitRunner:
     def _outcomes(
         self, events: _Events, jobs: dict[Future[None], _Units], start: Callable[[_Units], None]
     ) -> Iterator[tuple[Unit, UnitOutcome]]:
-        """Handles events until no job is left, and yields outcomes. A job's results arrive before its end."""
+        """Handles events until no job is left, and yields outcomes. The results of a job's tasks arrive before its end
+        does.
+        """
         found: dict[int, list[TaskResult]] = {}
         units = {number: unit for some in jobs.values() for number, unit in some.items()}
         while jobs:

@@ -29,7 +29,8 @@ KEYS: Final = pa.schema(
         ("is_past", pa.bool_()),
     ]
 )
-#: The offset in a row that says why a share's keys could not be read, which makes it sort before the share's offsets.
+#: The offset in a row that gives the reason why a share's keys could not be read, which makes it sort before the
+#: share's offsets.
 DAMAGE: Final = -1
 
 

@@ -110,8 +110,8 @@ class _Pushing:
 
 
 def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> list[ReadRange]:
-    """Returns the ranges that exist. Unless `failOnDataLoss=false`, missing offsets raise DataLossError or
-    PipelineError.
+    """Returns the ranges to read in the partitions that exist. Unless `failOnDataLoss=false`, missing offsets raise
+    DataLossError or PipelineError.
     """
     # Requested before the logs are read, which therefore reach at least as far.
     past = None

@@ -66,7 +66,7 @@ Bound: TypeAlias = AtEdge | AtOffsets | AtTimestamp | AtTimestamps
 def bound_of(options: Options, side: str, default: int) -> Bound:
     """Returns the bound that the options specify for `side` ("starting" or "ending"), or the edge `default`.
 
-    If several are specified, a single timestamp for all partitions takes precedence over timestamps by partition, and
+    If several are specified, a single timestamp for all partitions takes precedence over per-partition timestamps, and
     those take precedence over offsets. Raises OptionError.
     """
     is_latest_without = side == "ending" or (

@@ -66,7 +66,9 @@ def _missing(partitions: Iterable[TopicPartition], topics: Iterable[str], whose:
 
 
 def cut_of(metadata: MetadataSource, options: ReadOptions) -> Mapping[PartitionKey, int]:
-    """Returns ends of the selected partitions that split no transaction; empty without `cut`, or for a past time."""
+    """Returns end offsets of the selected partitions that together split no transaction, or nothing without `cut` or
+    for a past time.
+    """
     if not options.is_cut or options.as_of_ms is not None:
         return {}
     keys = list(selected(metadata, options.selection, may_miss=True).values())

@@ -35,7 +35,7 @@ class Hold:
     full: int
 
     def prolong(self) -> None:
-        """Extends the brief pin and, unless that has already ended, ends the full one.
+        """Extends the brief pin and ends the full one. If the brief pin has already ended, the full one is kept.
 
         Raises ControlPlaneUnavailable, CommandRefused, UserError.
         """

@@ -1,4 +1,4 @@
-"""Divides the pieces to read into tasks of about equal size, each in one partition; pure."""
+"""Divides the pieces to read into tasks of about equal size, each in one partition, without side effects."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -113,7 +113,9 @@ def count_offsets(log: PartitionLog, first: int, end: int, *, is_committed: bool
 
 
 def offset_after(log: PartitionLog, first: int, end: int, count: int, *, is_committed: bool) -> int:
-    """Returns the offset, up to `end`, that is `count` readable offsets after `first`, skipping a hole that follows."""
+    """Returns the offset that is `count` readable offsets after `first`, or after a hole that follows, but at most
+    `end`.
+    """
     extents = log.extents
     for start, stop in log.slices(first, end, is_committed=is_committed):
         for index in range(start, stop):

@@ -45,8 +45,8 @@ VERSION: Final = pyspark.__version__
 HAS_FILTERS: Final = hasattr(_datasource, "Filter")
 #: Since 4.2, Spark passes the start and the limit of a stream's batch to its reader.
 HAS_LIMITS: Final = find_spec("pyspark.sql.streaming.datasource") is not None
-#: Up to Spark 4.3, all uses of a DataFrame share one plan, so with pushed filters, one use may return the rows of a
-#: different one. Versions that also push down limits keep a plan for each use.
+#: Up to Spark 4.3, all uses of a DataFrame share one plan, so with pushed filters, one use may return the rows of
+#: another. Versions that also push down limits keep a plan for each use.
 IS_PUSHDOWN_SAFE: Final = hasattr(DataSourceReader, "pushLimit")
 _HAS_STREAM_ARROW: Final = hasattr(_datasource, "DataSourceStreamArrowWriter")
 

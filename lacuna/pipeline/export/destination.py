@@ -58,7 +58,7 @@ class Destination(Protocol):
         ...
 
     def create(self, name: str) -> AbstractContextManager[pa.NativeFile]:
-        """Opens a data file for writing. Unless the block fails, the file is complete and durable at its end."""
+        """Opens a data file for writing. When the block ends without an error, the file is complete and durable."""
         ...
 
     def publish(self, moves: Sequence[Move], staging: str, folder: str) -> None:

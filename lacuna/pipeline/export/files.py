@@ -17,7 +17,7 @@ from lacuna.pipeline.export.runs import ROWS, ExportedFile
 if TYPE_CHECKING:
     from lacuna.pipeline.export.partitioning import Divider
 
-#: The maximum bytes of rows that wait in memory to become row groups, across all open files of a writer.
+#: The maximum size of the rows that wait in memory to become row groups, across all open files of a writer.
 ROW_BYTES: Final = 32 << 20
 FILE_BYTES: Final = 128 << 20
 #: The number of row groups into which rows that were sorted together are divided.

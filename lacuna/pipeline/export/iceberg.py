@@ -53,7 +53,9 @@ class IcebergRun:
     report: TopicReport
 
     def finish(self, after: Table) -> TopicReport:
-        """Returns the report of the run, after its snapshot was added, and deletes the leftovers of earlier runs."""
+        """Deletes the leftovers of earlier runs, once this run's snapshot has been added, and returns the report of the
+        run.
+        """
         started = time.monotonic()
         committed = self.change.run.committed()
         self._delete_unused(after)

@@ -74,7 +74,7 @@ class Layout:
                 )
 
     def key_column(self) -> str:
-        """Returns the single column of the key. Raises DestinationError if keys are structs, lists or maps."""
+        """Returns the name of the key's only column. Raises DestinationError if keys are structs, lists or maps."""
         found = self.fields("key", self.key)
         if len(found) == 1 and not pa.types.is_nested(found[0].type):
             return str(found[0].name)

@@ -43,8 +43,8 @@ _FOLDER: Final = "data/merged"
 _TOKEN: Final = "lacuna.merge"  # noqa: S105 - the name of a property
 #: The minimum number of small files to merge.
 LEAST_FILES: Final = 8
-#: The maximum bytes and files that a run merges in a table, and snapshots that it deletes; the rest waits for the next
-#: run.
+#: The maximum numbers of bytes and files that a run merges in a table, and of snapshots that it deletes; the rest waits
+#: for the next run.
 _MOST_BYTES: Final = 1 << 30
 _MOST_FILES: Final = 1_000
 _MOST_EXPIRED: Final = 100

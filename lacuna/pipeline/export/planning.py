@@ -1,4 +1,4 @@
-"""Plans the offsets that a run exports, and divides them into tasks; pure."""
+"""Plans the offsets that a run exports, and divides them into tasks, without side effects."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -91,8 +91,8 @@ def export_topics(
     """Exports the topics up to one cut, and returns a report for each of them.
 
     All files are written before the first topic is published. A topic with faulty data, schema or destination gets a
-    failure instead of a report, and the others are exported. Raises PipelineError if nothing can be exported, and
-    ControlPlaneUnavailable and JobInterrupted.
+    failure instead of a report, and the others are exported. Raises PipelineError if nothing can be exported,
+    ControlPlaneUnavailable, and JobInterrupted.
     """
     check_settings(settings)
     with JobClient(location.require_control()) as control:

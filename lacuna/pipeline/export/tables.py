@@ -54,7 +54,7 @@ _TOPIC_ID: Final = "lacuna.topic-id"
 _PARTITION_BY: Final = "lacuna.partition-by"
 _UPSERTS: Final = "lacuna.upserts"
 #: Each run writes a metadata file and a manifest. Beyond this number, old metadata files are deleted and manifests
-#: merged.
+#: are merged.
 _MAINTENANCE: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",

@@ -2,7 +2,7 @@
 
 A run adds its rows unchanged and, in the same snapshot, position deletes for the rows that they replace. Position
 deletes are small files that readers apply; maintenance rewrites data files without the deleted rows. To find replaced
-rows, the table's columns `partition`, `offset` and the key are read in parts of bounded size.
+rows, a run reads the table's columns `partition` and `offset` and its key column, in parts of bounded size.
 """
 
 import uuid
@@ -48,7 +48,7 @@ _SCHEMA: Final = pa.schema(
         pa.field("pos", pa.int64(), False, {"PARQUET:field_id": "2147483545"}),
     ]
 )
-#: The maximum bytes and number of rows with keys in memory at a time, once for the run and once for the table.
+#: The maximum size and number of the rows with keys in memory at a time, once for the run and once for the table.
 _KEY_BYTES: Final = 64 << 20
 _KEY_ROWS: Final = 1 << 20
 #: The number of parts of such rows after which they are joined.

@@ -37,7 +37,7 @@ _check_store = lru_cache(maxsize=8)(check_store)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSizes:
-    """The size in bytes of a chunk of rows that are sorted together, and of the batches that make up a segment."""
+    """The size in bytes of a chunk of rows that are sorted together, and that of the batches that make up a segment."""
 
     chunk_bytes: int = 32 << 20
     segment_bytes: int = 32 << 20

@@ -33,7 +33,9 @@ Messages = Sequence[WriterCommitMessage | None]
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a `df.write` in one transaction. With a batch id, it is committed only once, however often it runs."""
+    """Writes the rows of a `df.write` in one transaction. With a batch id, it is committed only once, however often it
+    runs.
+    """
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options

@@ -5,7 +5,7 @@
 | message, repeated, map | struct, list, map (keys as text) |
 | int32, int64 and their variants; uint32; uint64 | int32, int64; int64; decimal(20, 0) |
 | enum | the value's name, or its number if it has none |
-| google.protobuf.Timestamp, the wrappers | timestamp (UTC), the nullable value |
+| google.protobuf.Timestamp, wrapper types | timestamp (UTC), the wrapped value or null |
 | Struct, Value, Any and other well-known types, recursion | its JSON text |
 
 An absent field is null if its presence is tracked; otherwise, it has its default value.
