@@ -1,8 +1,8 @@
 """Reads logs with a given share of aborted records.
 
 Four producers write transactions of 100 records over 4 partitions. Rates count only committed records. The server drops
-its caches before each measured read, so "store bytes" is what it reads from its files (for Kafka, from its log) per
-committed record.
+its caches before each measured read, so "store bytes" is the number of bytes that it reads from its files (for Kafka,
+from its log) per committed record.
 """
 
 from collections.abc import Iterator

@@ -212,7 +212,7 @@ def drive(load: Load, seconds: float) -> dict[str, Any]:
     """Drives a control plane in this process for some simulated seconds, and returns the figures.
 
     The process is set up like `lacuna controlplane`: event loop, garbage collector and malloc. Extents are merged once
-    they are older than `merge.min.age.ms` or, if that is less, a quarter of the driven time.
+    they are older than `merge.min.age.ms` or, if that is less, a quarter of the simulated time.
     """
     rows: list[dict[str, Any]] = []
 

@@ -1,6 +1,6 @@
 """Sends single Fetch requests, and reports the exact size of each response.
 
-A consumer cannot measure a single response, because it prefetches and combines them.
+A consumer cannot measure a single response, because it prefetches and combines several.
 """
 
 import socket

@@ -137,7 +137,7 @@ class Load:
         return self.partitions * self.zones * 1000 // self.interval_ms
 
     def batches(self) -> list[tuple[int, int]]:
-        """Returns the bytes and records in each batch of a slice."""
+        """Returns the numbers of bytes and records in each batch of a slice."""
         count = -(-self.slice_bytes // BATCH_BYTES)
         size = self.slice_bytes // count
         return [(size, max(1, size // RECORD_BYTES))] * count
@@ -302,7 +302,7 @@ class Fleet:
         return Command(commit_segment=commit_of(segment, size, slices, numbers))
 
     def end_transactions(self, now_ms: int) -> None:
-        """Ends the transactions that are due, half of them with an abort."""
+        """Ends the transactions that are due, and aborts half of them."""
         phases = TRANSACTION_MS // TICK_MS
         due = now_ms // TICK_MS % phases
         for number in range(due, len(self.producers), phases):

@@ -1,4 +1,4 @@
-"""How many hot segments per second a control plane accepts, and its memory use: a part of the section `bucket`.
+"""How many hot segments per second a control plane accepts, and how much memory it uses; part of the section `bucket`.
 
 The control plane is a separate process, with its journal in PostgreSQL. This process sends an agent's commits over
 gRPC, each with a batch in a hot segment of `HOT_BYTES`. It soon deletes the records, so that the journal drops the

@@ -1,8 +1,8 @@
 """Apache Kafka as a target: one KRaft node, run from the jars that bench/pom.xml names.
 
-Maven downloads the jars once into bench/out/kafka-VERSION; the data is in a temporary folder. By default, Kafka leaves
-it to the operating system when to write to disk. With `FSYNC`, it syncs every append before acknowledging it, as Lacuna
-always does.
+Maven downloads the jars once into bench/out/kafka-VERSION; the data is in a temporary folder. By default, Kafka lets
+the operating system decide when to write to disk. With `FSYNC`, it syncs every append before acknowledging it, as
+Lacuna always does.
 """
 
 import re

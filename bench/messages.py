@@ -73,7 +73,7 @@ def _run(api: Api[Any, Any], version: int, lengths: Sizes, seconds: float) -> Ru
 
 
 def made_up(struct: Struct, version: int, lengths: Sizes) -> Any:
-    """Returns a value for a struct, with arrays of these lengths and the defaults of tagged fields."""
+    """Returns a value for a struct, with arrays of these lengths and default values for tagged fields."""
     fields = zip(struct.make._fields, struct.fields, strict=True)
     return struct.make(
         **{

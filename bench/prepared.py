@@ -60,7 +60,7 @@ class Prepared(Lacuna):
             time.sleep(0.1)
 
     def snapshot(self) -> int:
-        """Restarts the server from a snapshot of everything. Returns the snapshot process's peak bytes. Raises
+        """Restarts the server from a snapshot of everything. Returns the snapshot process's peak memory. Raises
         BenchError.
         """
         self._end()

@@ -1,7 +1,7 @@
 """Throughput of producing, and of reading what was produced: 1 KiB records on 4 partitions, idempotent, acks=all.
 
-Reads use read_committed, after the server has emptied its caches: one with librdkafka's default settings, and one with
-a larger queue ("tuned").
+The records are read with read_committed, after the server has emptied its caches: once with librdkafka's default
+settings, and once with a larger queue ("tuned").
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
-"""Compaction of lz4 batches to lz4 batches, in MB of stored bytes read per second per core.
+"""Compaction of lz4 batches into lz4 batches, in MB of stored bytes read per second per core.
 
-The input is transactions of 100 records over 4 partitions, with none or half of them aborted. Aborted bytes are neither
-read nor counted. Every run has its own topic. "values" counts the bytes of the values as produced.
+The input consists of transactions of 100 records over 4 partitions, none or half of which are aborted. Aborted
+bytes are neither read nor counted. Every run has its own topic. "values" counts the bytes of the values as produced.
 """
 
 from collections.abc import Iterator

@@ -205,7 +205,7 @@ def read(
       "2026-11-26T13:00" or "-15m"), "earliest", "latest", "latest-100", or offsets by partition, {0: 12}, and with
       several topics {"orders": {0: 12}}. The record at `end` is not read |
     | as_of | the records that a read_committed consumer could see at this time |
-    | cut | "transactions": end where no transaction is split across all partitions and topics, now or at `as_of` |
+    | cut | "transactions": end where no transaction of any partition or topic is split, now or at `as_of` |
     | timestamps | (since, until): only records with a timestamp in this range, which does not include `until` |
     | columns | names of columns, in this order; headers=True adds the headers |
     | partitions | numbers of partitions |

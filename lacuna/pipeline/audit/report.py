@@ -26,7 +26,7 @@ class KeyCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReport:
-    """The report on one partition. Offsets are counted from the metadata, and records from the objects that were read.
+    """The report on one partition. Offset counts come from the metadata, and record counts from the objects read.
 
     `committed`, `aborted`, `compacted`, `undecided` and `holes` count offsets, and add up to high_watermark -
     log_start_offset. If no objects were read, the four record counts are None, and holes within compacted extents,

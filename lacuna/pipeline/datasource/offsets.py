@@ -96,7 +96,7 @@ def selected_logs(
     may_miss: bool = False,
     among: Collection[TopicPartition] | None = None,
 ) -> Logs:
-    """Returns the logs of the selected partitions that exist now (of those in `among`, if given).
+    """Returns the logs of the selected partitions that exist now (only those in `among`, if given).
 
     With `are_read`, the records to read are in the bucket on return. A topic that is deleted during the call is treated
     as if it had been deleted before. Raises the same errors as `selected`.

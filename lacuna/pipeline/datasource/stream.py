@@ -223,7 +223,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return begin.without(anew)
 
     def _ends(self, begin: Position, logs: Logs, cut: Mapping[PartitionKey, int]) -> Position:
-        """Returns the latest offset of each partition, as of the first batch with trigger(availableNow=True).
+        """Returns each partition's latest offset or, with trigger(availableNow=True), the latest at the first batch.
 
         With a cut, this is the partition's end in the cut, or the query's position if that is later. Together, these
         offsets still form a cut.

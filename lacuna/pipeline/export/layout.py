@@ -97,7 +97,7 @@ class Layout:
     def fields(self, name: str, schema: TypedSchema | None) -> list[pa.Field]:
         """Returns the columns for the "key" or "value" (`name`).
 
-        With flattening, a key's fields get the prefix `key_`; those of a value get `value_` if their name is taken.
+        With flattening, a key's fields get the prefix `key_`; those of a value get `value_` if their names are taken.
         """
         if schema is None:
             return [pa.field(name, pa.binary())]

@@ -1,4 +1,4 @@
-"""Keeps Iceberg tables small: merges small data files, and deletes old snapshots and files that only they used."""
+"""Keeps Iceberg tables small: merges small data files, and deletes old snapshots and the files that only they used."""
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence

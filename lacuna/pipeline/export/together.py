@@ -223,7 +223,7 @@ class CutsTable:
 
     @classmethod
     def with_newest(cls, settings: ExportSettings) -> tuple[Self, Mapping[str, int]]:
-        """Returns the table, and the snapshots in its newest cut by table. Raises DestinationError, PipelineError."""
+        """Returns the table, and each table's snapshot in its newest cut. Raises DestinationError, PipelineError."""
         cuts = cls.of(settings)
         found = cuts._read(newest=True)
         return cuts, found[-1].states if found else {}

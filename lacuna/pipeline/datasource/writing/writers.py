@@ -97,7 +97,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def query_id() -> str | None:
-    """Returns the id of the streaming query that this task belongs to, even within foreachBatch; None in a batch.
+    """Returns the id of the streaming query that this task belongs to, even within foreachBatch; None in a batch write.
 
     The id is stored in the query's checkpoint, so it survives restarts.
     """

@@ -92,7 +92,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """A registry's URL, with USER:PASSWORD if it requires a login. Can be pickled. Raises UserError if it is invalid."""
+    """A registry's URL, with USER:PASSWORD if it requires a login. Can be pickled. Raises UserError if invalid."""
 
     url: str
     credentials: bytes | None = field(default=None, repr=False)
