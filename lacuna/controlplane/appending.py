@@ -1,7 +1,7 @@
 """Writes decided records to the journal, one append at a time. Each append contains all waiting records (group commit).
 
-A leader with a lease must also prove that it was leading when it decided answers without records. The next append
-proves this or, if there is nothing to append, a single confirmation does so for all of these answers.
+A leader with a lease must also prove that it was still the leader when it decided on answers that have no records. The
+next append proves this; if there is nothing to append, one confirmation proves it for all of these answers.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from lacuna.controlplane.hot import HotBytes
 from lacuna.controlplane.journal.journal import Journal
 
 # An append begins after an iteration of the event loop in which no command has arrived, after this many iterations, or
-# once its records have this many bytes.
+# once its records reach this many bytes.
 _MAX_ITERATIONS: Final = 4
 _ENOUGH_BYTES: Final = 16 << 10
 #: After an append of at least `_SLOW_APPEND_SECONDS` to a shared journal, the next one is delayed so that clients whose
@@ -31,9 +31,9 @@ _SLOW_APPEND_SECONDS: Final = 0.008
 class Appender:
     """Performs the appends of one runtime. Use it only in the runtime's event loop.
 
-    `confirm` is `SharedJournal.confirm` if the journal is shared, and otherwise None. `appended` receives the number of
-    records in an append and their size in bytes, or zeros after a confirmation. `failed` receives the error of either,
-    after which no callback is called.
+    `confirm` is `SharedJournal.confirm` if the journal is shared, and otherwise None. `appended` is called with the
+    number of records in an append and their size in bytes, or with zeros after a confirmation. `failed` is called with
+    the error from either; after that, no callback is called.
     """
 
     def __init__(
@@ -91,14 +91,14 @@ class Appender:
         self.pending_bytes += len(record)
 
     def ask_proof(self) -> int:
-        """Request a proof that this control plane leads now, and return its number. Once the proof has been given,
-        `proofs` is at least that number.
+        """Request proof that this control plane is the leader now, and return the number of the proof. Once the proof
+        has been given, `proofs` is at least that number.
         """
         self._proofs_asked += 1
         return self._proofs_asked
 
     def append_soon(self) -> None:
-        """Begin an append soon, so that it also includes what is decided while commands keep arriving."""
+        """Begin an append soon, so that it also includes decisions made while commands keep arriving."""
         if self._is_closing:
             self.append_now()
         elif self._is_asked() and self._running is None:
@@ -153,7 +153,7 @@ class Appender:
     def _append_when_quiet(self) -> None:
         """Begin the append once commands stop arriving, or at the end of the pause after the last append."""
         if self._coming is not None and len(self._records) == self._quiet_records:
-            return  # the new commands decided nothing: they were queries or heartbeats
+            return  # the new commands produced no records: they were queries or heartbeats
         self._quiet_records = len(self._records)
         loop = asyncio.get_running_loop()
         begins_at = self._rests_until
@@ -176,8 +176,8 @@ class Appender:
 
     def _ended(self, append: "asyncio.Future[int]") -> None:
         self._running = None
-        # Always retrieved, even if no caller is waiting any more, since asyncio would otherwise log it as never
-        # retrieved.
+        # The error is always retrieved, even if no caller is waiting any more; otherwise, asyncio would log that it was
+        # never retrieved.
         error = append.exception()
         if self._has_stopped:
             return

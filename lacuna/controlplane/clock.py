@@ -18,7 +18,7 @@ _SETTLES_MS: Final = 600_000
 _REMEMBERED_MS: Final = 60_000
 _JUDGED_MS: Final = 1_000
 _MOST_WITNESSES: Final = 1_000
-#: The one witness that is not an agent: the date in the object store's answers.
+#: The one witness that is not an agent: the date in the object store's responses.
 STORE: Final = "store"
 #: The longest part of an outage by which leases and transactions are extended.
 _OUTAGE_MS: Final = 120_000
@@ -32,7 +32,7 @@ class Clock(Protocol):
     """A source of the time in milliseconds since 1970, and a way to wait on the same clock."""
 
     def now_ms(self) -> int:
-        """Return the time in milliseconds since 1970. It can jump forwards and backwards."""
+        """Return the time in milliseconds since 1970. It can jump forward or backward."""
         ...
 
     def passed_ms(self) -> float:
@@ -61,9 +61,9 @@ class SteadyTime:
     clock.
 
     Leases, transactions, pins and the grace period of collection end at times stored in the journal. If the time jumped
-    forwards, they would all end immediately; if it stood still after a jump backwards, none would end. After an outage
-    of all control planes, it resumes slightly behind the clock, since no lease could be renewed and no transaction
-    ended meanwhile.
+    forward, they would all end immediately; if it stood still after a jump backward, none would end. After an outage of
+    all control planes, the time resumes slightly behind the clock, since no lease could be renewed and no transaction
+    could end during the outage.
 
     Times in the journal cannot be undone. A clock that is more than an hour ahead is therefore believed only when the
     cluster's other clocks agree (`hear`). Until then, the time is in doubt (`is_doubtful`), and nothing may be deleted
@@ -90,11 +90,11 @@ class SteadyTime:
         """How far the clocks are ahead of this time, or behind it if that is negative."""
 
     def hear(self, witness: int | str, now_ms: int) -> None:
-        """Record the time of a different clock: an agent's, by its node id, or that of the `STORE`."""
+        """Record the time of another clock: an agent's, identified by its node id, or the object store's (`STORE`)."""
         self._witnesses.hear(witness, now_ms - self._clock.passed_ms(), self._clock.passed_ms())
 
     def take_leap(self) -> int:
-        """Return how many milliseconds the time has leapt forwards since the last call; normally 0."""
+        """Return how many milliseconds the time has jumped forward since the last call; normally 0."""
         if not self._leap_ms:
             return 0
         leap_ms, self._leap_ms = self._leap_ms, 0.0

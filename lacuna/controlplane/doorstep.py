@@ -18,8 +18,8 @@ _BLOCK: Final = 1 << 16
 class Doorstep:
     """Listens at the path of a Unix socket until the first connection.
 
-    `open_at` then starts the server at a different path, and the server's socket replaces this one. Connections
-    accepted before that are forwarded to the server.
+    `open_at` then starts the server at another path, and the server's socket replaces this one. Connections accepted
+    before that are forwarded to the server.
     """
 
     def __init__(self, path: str, open_at: Callable[[str], Awaitable[None]]) -> None:
@@ -60,7 +60,7 @@ class Doorstep:
                 self._opening = asyncio.create_task(self._open())
             await asyncio.shield(self._opening)
             inside, outside = await asyncio.open_unix_connection(self._path)
-            with suppress(OSError):  # either end may leave
+            with suppress(OSError):  # either end may disconnect
                 await asyncio.gather(_pass_on(reader, outside), _pass_on(inside, writer))
         except OSError as error:
             _log.error("%s cannot be served: %s", self._path, error)

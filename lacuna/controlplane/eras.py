@@ -1,6 +1,6 @@
 """Chooses positions and ids after a loss of the journal, so that none repeats a lost one.
 
-How many ids were assigned in the lost part is unknown. An era, the time between two losses, therefore has room for more
+The number of ids assigned in the lost part is unknown. An era, the time between two losses, therefore has room for more
 numbers than a cluster ever uses, so the first number of the next era exceeds every lost one.
 """
 

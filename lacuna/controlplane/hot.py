@@ -1,9 +1,9 @@
 """Handles hot segments for the runtime: passes them to the journal, reads them back, and drops them (adr/0071).
 
 The state machine sees only their sizes. A segment is dropped soon after its extents have been replaced or deleted, or
-if the state does not know it, as after a loss. Pins do not keep hot segments, because a job that runs for hours would
-fill the journal. Jobs instead begin by copying the segments that they read to the bucket, where pins do apply
-(`lacuna.pipeline.hot`).
+if the state has no record of it, for example after a loss. Pins do not keep hot segments, because a job that runs for
+hours would fill the journal. Instead, each job first copies the hot segments that it needs into the bucket, where pins
+do apply (`lacuna.pipeline.hot`).
 """
 
 import asyncio
@@ -150,8 +150,8 @@ class HotBytes:
         """Examine some of the journal's segments, and drop those that are no longer needed.
 
         The state is at position `decided`, ahead of the journal. If a swap among the last records were lost, the
-        extents that it replaced would exist again, so nothing is dropped before the journal is `durable` up to that
-        position.
+        extents that it replaced would exist again, so segments found to be no longer needed are dropped only once
+        `durable` has reached that position.
         """
         if self._dropping is not None:
             return

@@ -1,7 +1,7 @@
 """Listens for gRPC connections: addresses, certificates, and bounds on the resources that clients use.
 
-Anyone who can reach the port, and has a certificate if one is required, can be a client. The bounds here are those that
-gRPC's core lacks, or does not make tight enough.
+Anyone who can reach the port, and has a certificate if one is required, can be a client. This module sets the bounds
+that gRPC's core lacks, and tightens those that are too loose.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _log = logging.getLogger("lacuna.controlplane")
 
 M = TypeVar("M", bound=Message)
 
-#: Lacuna's clients make one call on a connection, and health checks make a few.
+#: Lacuna's clients make one call per connection, and health checks make a few.
 _MAX_CALLS_A_CONNECTION: Final = 8
 _MAX_CALLS: Final = 4_000
 _MAX_CONNECTIONS: Final = 4_000
@@ -163,7 +163,7 @@ class GrpcServer:
                 self._trim = loop.call_later(_TRIM_SECONDS, self._give_back)
 
     def _give_back(self) -> None:
-        """Return to the kernel the memory that gRPC's threads have freed but glibc keeps for each thread."""
+        """Return memory to the kernel that gRPC's threads have freed but that glibc still keeps for each thread."""
         self._trim = None
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

@@ -1,6 +1,7 @@
 """A Session stream to a control plane in the same event loop, without gRPC.
 
-The control plane is one of several. It may stop leading and resume, which a client sees in the same way as over gRPC.
+The control plane is one of several. It may stop being the leader and become it again, which looks the same to a client
+as over gRPC.
 """
 
 import asyncio
@@ -20,7 +21,9 @@ _MESSAGES: Final = 16
 async def local_stream(
     served: ServedControlPlane, max_outbox: int
 ) -> AsyncIterator["_LocalStream"]:
-    """Run the body with a stream to `served`. Its session ends if more than `max_outbox` deltas and replies wait."""
+    """Run the body with a stream to `served`. Its session ends if more than `max_outbox` deltas and replies are
+    waiting.
+    """
     stream = _LocalStream(served, max_outbox)
     try:
         yield stream

@@ -121,11 +121,11 @@ def handle(state: State, command: Command, context: Context) -> Decision:
 
 
 def needs_proof(command: Command, decision: Decision) -> bool:
-    """Return whether a reply must wait until the journal has shown that this control plane was still leading.
+    """Return whether a reply must wait until the journal has shown that this control plane was still the leader.
 
-    A reply with records waits for the journal anyway, and a command that only reads may return state up to a lease old.
-    Other replies need a proof: an earlier leader, which knows only the previous transaction, could otherwise confirm a
-    commit as a retry.
+    A reply with records waits for the journal anyway, and a command that only reads may return state that is up to one
+    lease old. Other replies need proof: otherwise, an earlier leader, which knows only about the previous transaction,
+    could confirm a commit as a retry.
     """
     row = VERBS.get(command.WhichOneof("verb") or "")
     looks = row is not None and row.looks

@@ -1,4 +1,5 @@
-"""One of several control planes that share a journal. As a standby, it follows the leader until it can lead itself.
+"""One of several control planes that share a journal. As a standby, it follows the leader until it can become the
+leader.
 
 A standby replays what the leader appends, so that a takeover only has to wait for the rest of the leader's lease. A
 leader that cannot renew its lease, or finds itself fenced, becomes a standby and reloads the state, since any decisions
@@ -32,7 +33,7 @@ from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How often a standby looks for new records and at the leader, and the shortest interval.
+#: How often a standby checks for new records and for the leader's renewals, and the shortest interval.
 _POLL_MS: Final = 100
 _SHORTEST_POLL_MS: Final = 20
 #: How often a standby reports its position to the leader, and how long the leader remembers it.
@@ -99,10 +100,10 @@ class Node:
         make_journal: Callable[[str], SharedJournal],
         on_change: Callable[[], Awaitable[None]],
     ) -> None:
-        """Provide values that are known only once the process listens.
+        """Provide values that are known only once the process is listening.
 
         Clients reach this control plane at `address`. `make_journal` returns the unopened journal for a control plane
-        at an address. `on_change` is called whenever this control plane starts or stops leading.
+        at an address. `on_change` is called whenever this control plane becomes the leader or stops being it.
         """
         self._address = address
         self._make_journal = partial(make_journal, address)
@@ -115,7 +116,9 @@ class Node:
 
     @property
     def is_ready(self) -> bool:
-        """Whether this control plane leads, or has replayed the leader's appends and could take over immediately."""
+        """Whether this control plane is the leader, or has replayed the leader's appends and could take over
+        immediately.
+        """
         return self.runtime is not None or (self._has_caught_up and self._leader is not None)
 
     @property
@@ -124,7 +127,7 @@ class Node:
         if self.runtime is not None:
             return self._address
         if self._leader is None or self._leader.address == self._address:
-            return ""  # the journal may still name this control plane, although it no longer leads
+            return ""  # the journal may still name this control plane, although it is no longer the leader
         return self._leader.address
 
     def status(self, standby: Standby | None = None) -> ControlPlaneStatus:
@@ -168,10 +171,10 @@ class Node:
         return status
 
     async def run(self) -> None:
-        """Follow and lead until cancelled.
+        """Follow the leader, or be the leader, until cancelled.
 
-        Raises JournalForeign, JournalCorrupt or JournalRefused if only an operator can help. A journal that denies
-        access is given up immediately at startup, but later only after five minutes of denials.
+        Raises JournalForeign, JournalCorrupt or JournalRefused if an operator has to intervene. If the journal denies
+        access, the node gives up immediately at startup, but later only after five minutes of denials.
         """
         while True:
             async with self._outliving_errors():
@@ -180,7 +183,9 @@ class Node:
 
     @asynccontextmanager
     async def _outliving_errors(self) -> AsyncIterator[None]:
-        """Run the body, and log a journal error that may be temporary, unless it is the same as the last one."""
+        """Run the body. If it raises a journal error that may be temporary, log it unless it is the same as the last
+        one.
+        """
         try:
             yield
         except _LASTING:
@@ -202,7 +207,7 @@ class Node:
         return now - self._refused_since >= _REFUSED_MS
 
     async def close(self) -> None:
-        """Stop leading, so that a standby can take over immediately. `run` must have ended."""
+        """Give up the leadership, so that a standby can take over immediately. `run` must have ended."""
         runtime, self.runtime = self.runtime, None
         self.is_closed = True
         await self._tell()
@@ -210,7 +215,7 @@ class Node:
             await runtime.close()
 
     async def _serve(self) -> None:
-        """Follow the leader, take over from it, and lead until that ends."""
+        """Follow the leader, take over from it, and serve as the leader until that ends."""
         journal = self._make_journal()
         if not self._is_checked:
             await journal.check()
@@ -349,7 +354,7 @@ class Node:
         except JournalCorrupt as error:
             if not replica.position or self._is_reread:
                 raise
-            # A database may have lost records in a failover that this standby had already read. Everything is read
+            # In a failover, a database may have lost records that this standby had already read. Everything is read
             # again, once.
             self._is_reread = True
             raise JournalError(str(error)) from error

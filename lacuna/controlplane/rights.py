@@ -43,7 +43,7 @@ class Job(NamedTuple):
 
 
 def refusals(commands: Sequence[Command]) -> list[Reply]:
-    """Return rejections of those commands that jobs may not send."""
+    """Return a rejection for each command that jobs may not send."""
     return [
         Reply(
             command_id=command.command_id,

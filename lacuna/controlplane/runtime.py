@@ -4,7 +4,7 @@ The state is ahead of the journal, so that each command sees the effects of the 
 held until the journal is durable up to the position that it depends on. They are all in one queue, and are therefore
 delivered in the order of the decisions. A failed append stops the control plane, because the state in memory may then
 never become durable. If the leader holds a lease, answers without records are also held until the journal proves that
-it was leading when it decided them.
+it was still the leader when it decided on them.
 """
 
 import asyncio
@@ -48,12 +48,13 @@ from lacuna.controlplane.v1.log_pb2 import CommitSegment, PartitionDelta, ReadHo
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How long one iteration of the event loop decides commands and shows partitions to sessions. The rest is left for the
-#: next iteration, so that connections are read in between.
+#: How long one iteration of the event loop may spend on deciding commands and showing partitions to sessions. The rest
+#: is left for the next iteration, so that connections are read in between.
 _SLICE_MS = 50
 #: A step that takes this long is logged. The shortest lease is three times as long.
 _LONG_STEP_MS = 500
-#: A tick may be late by this much. If it is later, the process was stopped and could not receive anything from clients.
+#: A tick may be late by this much. If it is later than that, the process was stopped and could not receive anything
+#: from clients.
 _LATE_MS = 1_000
 
 
@@ -121,11 +122,11 @@ class RuntimeLoad:
 class Runtime:
     """One running control plane. Call `start` first, and use the runtime only in the event loop of that call.
 
-    `on_fatal` receives the error if the runtime has to stop, after which it cannot be restarted. `prepare` is called
-    with the state before the first decision. `replica` is the state that has already been replayed. Nothing is decided
-    once `tenure` has ended, since a different control plane may have taken over. `confirm` is `SharedJournal.confirm`
-    if the journal is shared, and otherwise None. A snapshot is due, among other times, after `snapshot_appends`
-    appends. `authorizer` determines whether ACLs restrict jobs.
+    `on_fatal` is called with the error if the runtime has to stop; a stopped runtime cannot be restarted. `prepare` is
+    called with the state before the first decision. `replica` is the state that has already been replayed. Nothing is
+    decided once `tenure` has ended, since another control plane may have taken over. `confirm` is
+    `SharedJournal.confirm` if the journal is shared, and otherwise None. A snapshot is due after `snapshot_appends`
+    appends at the latest. `authorizer` determines whether ACLs restrict jobs.
     """
 
     def __init__(
@@ -318,7 +319,7 @@ class Runtime:
     # Sessions
 
     def open_session(self, receiver: Receiver, *, job: Job | None = None) -> RuntimeSession:
-        """Open a session of an agent or control plane or, if `job` is given, of a job, which receives no secrets."""
+        """Open a session for an agent or control plane or, if `job` is given, for a job, which receives no secrets."""
         self._check_running()
         self._last_session += 1
         rights = None if job is None else self._rights_of(job)
@@ -453,7 +454,7 @@ class Runtime:
         self._appender.append_soon()
 
     def _try(self, session: RuntimeSession, command: Command) -> None:
-        """Decide a command if this control plane leads. If that fails, stop the runtime."""
+        """Decide a command if this control plane is the leader. If that fails, stop the runtime."""
         if not self._leads():
             return
         began_ms = self._clock.passed_ms()
@@ -515,7 +516,7 @@ class Runtime:
             self._state.hot_intake.kept_bytes = self._hot.kept_bytes
 
     def expect_jump(self, by_ms: int) -> None:
-        """Do not mistake the coming jump of the clock by `by_ms`, which a test causes, for a pause of the process."""
+        """Prepare for a test to move the clock by `by_ms`, which must not be mistaken for a pause of the process."""
         self._ticked_ms += by_ms
 
     def _step(self, what: str, decide: Callable[[State, Context], Decision]) -> None:
@@ -534,8 +535,8 @@ class Runtime:
     async def _tick_forever(self) -> None:
         """Tick at regular intervals.
 
-        The first tick after a pause of the process is skipped, so that messages that have arrived meanwhile are decided
-        before anything counts as overdue.
+        The first tick after a pause of the process is skipped, so that commands that have arrived in the meantime are
+        decided before anything counts as overdue.
         """
         has_paused = False
         while True:

@@ -1,8 +1,8 @@
 """The control plane as a process of its own: a gRPC service around the runtime.
 
-Each client keeps one Session stream open, on which it has a session while the control plane leads. In the standard
-health service, the service "" is serving while the process runs, `ready` while the control plane leads or could take
-over, and `controlplane.v1.ControlPlane` while it leads. The control plane listens on TCP or a Unix socket.
+Each client keeps one Session stream open, on which it has a session while the control plane is the leader. The standard
+health service reports "" as serving while the process runs, `ready` while the control plane is the leader or could take
+over, and `controlplane.v1.ControlPlane` while it is the leader. The control plane listens on TCP or a Unix socket.
 """
 
 import asyncio
@@ -66,8 +66,8 @@ class ServiceSettings:
 
 
 class LoneControlPlane:
-    """A control plane that has its journal to itself, and so always leads. `journal_path` is "" if the journal is not a
-    file.
+    """A control plane that has its journal to itself, and is therefore always the leader. `journal_path` is "" if the
+    journal is not a file.
     """
 
     def __init__(self, runtime: Runtime, journal_path: str = "") -> None:
@@ -168,15 +168,15 @@ class Server:
             )
 
     def _job_of(self, call: Call) -> Job | None:
-        """Return the calling job, or None for an agent or control plane. Without certificates, every caller is taken
-        for an agent.
+        """Return the calling job, or None for an agent or control plane. Without certificates, every caller is treated
+        as an agent.
         """
         if self._tls is None or self.address.startswith("unix:"):
             return None
         return None if self._tls.is_cluster(call.subject) else Job(call.subject, call.host)
 
     async def show_state(self) -> None:
-        """Report to health checks whether the control plane is ready, and whether it leads."""
+        """Report to health checks whether the control plane is ready, and whether it is the leader."""
         self._health.set(_READY, is_serving=self._served.is_ready)
         self._health.set(_SERVICE, is_serving=self._served.runtime is not None)
 
@@ -235,11 +235,11 @@ class RunningControlPlane:
         return self._server.address
 
     async def ready(self) -> None:
-        """Return immediately, because this control plane leads."""
+        """Return immediately, because this control plane is the leader."""
 
     @property
     def is_ready(self) -> bool:
-        """Always true, since this control plane leads."""
+        """Always true, since this control plane is the leader."""
         return True
 
     async def failed(self) -> None:

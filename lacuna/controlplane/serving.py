@@ -37,7 +37,7 @@ class ServedControlPlane(Protocol):
 
     @property
     def runtime(self) -> Runtime | None:
-        """The runtime while this control plane leads, and otherwise None."""
+        """The runtime while this control plane is the leader, and otherwise None."""
         ...
 
     @property
@@ -47,12 +47,12 @@ class ServedControlPlane(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether this control plane leads, or could take over immediately."""
+        """Whether this control plane is the leader or could take over immediately."""
         ...
 
     @property
     def is_closed(self) -> bool:
-        """Whether this control plane will never lead again."""
+        """Whether this control plane will never be the leader again."""
         ...
 
     @property
@@ -73,7 +73,7 @@ async def serve_stream(
     *,
     job: Job | None = None,
 ) -> None:
-    """Report who leads until this control plane does, then serve a session as `serve_session` does."""
+    """Report which control plane is the leader until this one is, then serve a session as `serve_session` does."""
     while (runtime := served.runtime) is None:
         if served.is_closed:
             raise ControlPlaneUnavailable("the control plane was stopped")
@@ -95,7 +95,7 @@ async def serve_session(
 ) -> None:
     """Serve a session of `runtime` until it ends. Always raises ControlPlaneUnavailable, with the reason.
 
-    `job` is the caller, unless that is an agent or a control plane (`rights`). The session ends if more than
+    `job` is the caller, or None if the caller is an agent or a control plane (`rights`). The session ends if more than
     `max_outbox` deltas and replies are waiting for `write`.
     """
     outbox = _Outbox(max_outbox, runtime.epoch)
@@ -210,7 +210,7 @@ class _Outbox:
         self._wake.set()
 
     def beat(self) -> None:
-        """Send an empty message as a sign of life, since clients look for a different leader after a silence."""
+        """Send an empty message as a sign of life, since clients look for another leader after a silence."""
         self._wake.set()
 
     def lost(self, error: ControlPlaneUnavailable) -> None:

@@ -17,7 +17,7 @@ class SessionRuntime(Protocol):
     def submit(self, session: "RuntimeSession", commands: Sequence[Command]) -> None: ...
 
     def subscribe(self, session: "RuntimeSession", keys: Sequence[PartitionKey]) -> None:
-        """Begin to deliver snapshots and deltas of these partitions."""
+        """Begin delivering snapshots and deltas of these partitions."""
         ...
 
     def unsubscribe(self, session: "RuntimeSession", keys: Sequence[PartitionKey]) -> None: ...
@@ -79,7 +79,7 @@ class RuntimeSession:
         self.keys: set[PartitionKey] = set()
         #: Partitions to show as soon as there is time.
         self.unshown: set[PartitionKey] = set()
-        #: Partitions of which the session has been shown only a part, each with the offset below which the missing
+        #: Partitions that have been shown to the session only in part, each with the offset below which the missing
         #: extents begin.
         self.older: dict[PartitionKey, int] = {}
         #: Tokens of parked commands, each with its command id.

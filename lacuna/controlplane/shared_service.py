@@ -1,4 +1,4 @@
-"""One of several control planes as a process. It listens immediately; the journal determines whether it leads."""
+"""One of several control planes, as a process. It listens immediately; the journal decides whether it is the leader."""
 
 import asyncio
 import os
@@ -41,17 +41,19 @@ class RunningNode:
         return self._server.address
 
     async def ready(self) -> None:
-        """Wait until this control plane leads or could take over. If it fails first, raises the error."""
+        """Wait until this control plane is the leader or could take over. If it fails first, raises the error."""
         while not self.is_ready:
             await self._changed()
 
     @property
     def is_ready(self) -> bool:
-        """Whether this control plane leads or could take over now."""
+        """Whether this control plane is the leader or could take over now."""
         return self.node.is_ready
 
     async def _changed(self) -> None:
-        """Wait until this control plane starts or stops leading or standing by. If it fails first, raises the error."""
+        """Wait until this control plane becomes a leader or a standby, or stops being one. If it fails first, raises
+        the error.
+        """
         changed = asyncio.ensure_future(self.node.changed.wait())
         await asyncio.wait([changed, self._running], return_when=asyncio.FIRST_COMPLETED)
         changed.cancel()
@@ -64,7 +66,7 @@ class RunningNode:
 
     @property
     def runtime(self) -> Runtime:
-        """The runtime. Raises ControlPlaneUnavailable while a different control plane leads."""
+        """The runtime. Raises ControlPlaneUnavailable while another control plane is the leader."""
         if self.node.runtime is None:
             leader = self.node.leader
             raise ControlPlaneUnavailable(
@@ -73,7 +75,7 @@ class RunningNode:
         return self.node.runtime
 
     async def leads(self, stands_by: Callable[[str], None]) -> None:
-        """Wait until this control plane leads, calling `stands_by` with the address of each other leader in the
+        """Wait until this control plane is the leader, calling `stands_by` with the address of each other leader in the
         meantime. If it fails first, raises the error.
         """
         leader = ""
@@ -92,7 +94,9 @@ class RunningNode:
         await self._server.stop()
 
     async def close(self) -> None:
-        """Stop cleanly: answer everything decided, and release the journal, so that a standby can lead immediately."""
+        """Stop cleanly: answer everything decided, and release the journal, so that a standby can take over
+        immediately.
+        """
         self._running.cancel()
         await asyncio.gather(self._running, return_exceptions=True)
         await self.node.close()
@@ -114,10 +118,10 @@ async def serve_shared(
 ) -> RunningNode:
     """Run one of several control planes, listening on `address`.
 
-    `make_journal` returns the unopened journal for a control plane that clients reach at a given address: `advertised`,
-    or by default the one it listens on, or a name in the case of a Unix socket. `clock` is the cluster's clock; leases
-    are measured by the machine's clock. `on_demand` has the same meaning as in `Server.start`. Raises OSError if the
-    address cannot be used.
+    `make_journal` is called with the address at which clients reach this control plane, and returns the unopened
+    journal. That address is `advertised` or, by default, the address it listens on; for a Unix socket, it is a name.
+    `clock` is the cluster's clock; leases are measured by the machine's clock. `on_demand` has the same meaning as in
+    `Server.start`. Raises OSError if the address cannot be used.
     """
     clock = clock or SystemClock()
 
@@ -163,8 +167,8 @@ def local_name(what: str) -> str:
 async def ask_status(
     address: str, standby: Standby | None = None, tls: ControlTls | None = None
 ) -> ControlPlaneStatus | None:
-    """Return the status from the control plane at `address`, or None if it does not answer. `standby` is the caller, if
-    any.
+    """Return the status reported by the control plane at `address`, or None if it does not answer. `standby` is the
+    caller, if any.
     """
     if not is_address(address):
         return None

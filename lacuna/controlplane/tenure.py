@@ -20,7 +20,7 @@ class LeasedTenure:
         self._has_ended = False
 
     def end(self) -> None:
-        """End the tenure, regardless of renewals. This and `renewed` may be called from a different thread."""
+        """End the tenure, regardless of renewals. This and `renewed` may be called from another thread."""
         self._has_ended = True
 
     def renewed(self, asked_ms: float) -> None:

@@ -8,7 +8,7 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply
 
 
 class Calls:
-    """Futures of replies by command id. At most `max_calls` calls may wait; further ones fail immediately."""
+    """Futures for replies, by command id. At most `max_calls` calls may wait; further calls fail immediately."""
 
     def __init__(self, max_calls: int) -> None:
         self._max_calls = max_calls
@@ -16,7 +16,7 @@ class Calls:
         self._waiting: dict[int, asyncio.Future[Reply]] = {}
 
     def add(self, command: Command) -> "asyncio.Future[Reply]":
-        """Set `command.command_id`, and return a future of the reply. Raises ControlPlaneUnavailable if `max_calls`
+        """Set `command.command_id`, and return a future for the reply. Raises ControlPlaneUnavailable if `max_calls`
         calls are already waiting.
         """
         if len(self._waiting) >= self._max_calls:

@@ -11,8 +11,8 @@ from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 
 class Receiver(Protocol):
-    """The client's end of a session. The runtime calls it in the event loop, in the order of decisions, except for
-    answers to ReadHot. It must not raise.
+    """The client's end of a session. The runtime calls these methods in the event loop, in the order of decisions,
+    except for answers to ReadHot. They must not raise.
     """
 
     def deliver(

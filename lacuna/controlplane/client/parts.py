@@ -1,6 +1,6 @@
 """Sends long commands in parts, and requests the rest of long answers (`lacuna.controlplane.shared.parts`).
 
-Other commands may be decided between the parts, so a long answer need not reflect a single moment.
+Other commands may be decided between the parts, so a long answer may not reflect a single moment.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence

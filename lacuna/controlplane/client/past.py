@@ -1,4 +1,6 @@
-"""Requests the offsets at which partitions ended for read_committed consumers at a past time, or can be cut now."""
+"""Requests the offsets at which partitions ended for read_committed consumers at a past time, or at which they can be
+cut now.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,8 +62,8 @@ async def read_cut(control: ControlClient, keys: Sequence[PartitionKey]) -> Cut:
 async def read_as_of(
     control: ControlClient, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False
 ) -> AsOf:
-    """Return the partitions at the last time up to `at_ms` that is known for all of them or, with `is_cut`, a cut as of
-    that time. Raises the same errors as `control.call`.
+    """Return the partitions at the latest time up to `at_ms` that is known for all of them or, with `is_cut`, a cut as
+    of that time. Raises the same errors as `control.call`.
     """
     wanted = ReadAsOf(partitions=map(named, keys), at_ms=at_ms, is_cut=is_cut)
     command = Command(read_as_of=wanted)

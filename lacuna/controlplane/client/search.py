@@ -1,7 +1,7 @@
 """Finds the leader among several control planes.
 
-The client keeps a stream to each of them. A standby reports that it does not lead, and begins a session on the same
-stream as soon as it does. So when a leader fails, no client has to search for the next one.
+The client keeps a stream to each of them. A standby reports that it is not the leader, and begins a session on the same
+stream as soon as it becomes the leader. Clients therefore do not have to search for the next leader when one fails.
 """
 
 import asyncio
@@ -126,7 +126,7 @@ class LeaderSearch:
             self._wake.set_result(None)
 
     async def _keep_line(self, place: str) -> None:
-        """Open one stream after another, pausing after each one that leads to no session."""
+        """Open one stream after another, pausing after each one that does not result in a session."""
         failures = 0
         while True:
             outcome = await self._try(place)
@@ -163,7 +163,9 @@ class LeaderSearch:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _first_of_leader(self, place: str, stream: WatchedStream) -> SessionResponse | None:
-        """Wait until this control plane leads, and return its first message, or None if the stream ends first."""
+        """Wait until this control plane is the leader. Return its first message, or None if the stream ends before
+        that.
+        """
         try:
             while (response := await stream.read()).HasField("not_leader"):
                 self._failed(f"the control plane at {place} does not lead, and no leader was found")
@@ -177,7 +179,7 @@ class LeaderSearch:
 
     def _may_serve(self, place: str, first: SessionResponse) -> bool:
         """Return whether to begin a session: true if there is none yet, or only one with an earlier leader, which then
-        ends. Otherwise, `place` is an earlier leader, or the current one under a different name.
+        ends. Otherwise, `place` is an earlier leader, or the current one under another name.
         """
         if self._session is None:
             return True

@@ -1,7 +1,7 @@
 """A ControlClient over a Session stream, which sends many commands in each message.
 
-While one message is being sent, commands are collected for the next. When the stream ends, all views are stale until a
-control plane leads again (`search`). The client then renews its subscriptions, and resends unanswered commands that may
+While one message is being sent, commands are collected for the next. When the stream ends, all views are stale until
+there is a leader again (`search`). The client then renews its subscriptions, and resends unanswered commands that may
 be decided twice and are not suspected of having silenced the leader (`repeating`). Other calls whose commands were sent
 fail, since their outcome is unknown. After `give_up_after` seconds without a session, calls and `ready` fail
 immediately.
@@ -64,7 +64,7 @@ async def _itself(address: str) -> Sequence[str]:
 
 
 class SessionClient:
-    """A ControlClient for the leading control plane at `addresses`. Call `start` first.
+    """A ControlClient for the leader among the control planes at `addresses`. Call `start` first.
 
     `connect` opens streams, `random` returns numbers in [0, 1), and `sleep` takes seconds.
     """

@@ -1,4 +1,6 @@
-"""TLS between control planes, agents and jobs. Each presents a certificate, and trusts those of one authority."""
+"""TLS between control planes, agents and jobs. Each presents a certificate, and trusts those that one authority has
+issued.
+"""
 
 import ssl
 import time
@@ -100,7 +102,8 @@ class ControlPlace:
 
 @dataclass(frozen=True, slots=True)
 class Presented:
-    """The certificates that a process presents and trusts, as PEM. If `authorities` is empty, it trusts only its own.
+    """The certificates that a process presents and trusts, as PEM. If `authorities` is empty, it trusts only its own
+    certificate.
 
     `context` verifies a peer in the same way, for code that needs the peer's certificate before gRPC connects.
     """

@@ -1,6 +1,6 @@
 """Versioned copies of the control plane's state: one view of the cluster, and one of each partition in use (S3).
 
-A view changes only by deltas, each applied in order and in one step, so a reader sees a single version between two
+A view changes only through deltas, each applied in order and in one step, so a reader sees a single version between two
 awaits.
 """
 
