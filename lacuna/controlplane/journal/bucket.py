@@ -1,7 +1,7 @@
 """The journal in the bucket alone, without a database (adr/0027).
 
-Each append is one object, created under the next number with `If-None-Match: *`, so that only one writer succeeds at
-each number. A new leader first raises the epoch in the manifest, with `If-Match`, and then creates an opening, an
+Each append is one object, created under the next number with `If-None-Match: *`, so that only one writer can succeed
+with each number. A new leader first raises the epoch in the manifest, with `If-Match`, and then creates an opening, an
 append without records, at the end. The next append of every earlier leader fails, since its number is that of an
 opening.
 
@@ -133,8 +133,8 @@ class BucketJournal:
     async def check(self) -> None:
         """Make sure that the bucket honours conditional writes and belongs to the journal, unless already checked.
 
-        `open` does this too; a standby calls it beforehand, to take over sooner. Raises JournalRefused, JournalForeign
-        and JournalUnreachable.
+        `open` does this too; a standby calls `check` beforehand, so that it can take over sooner. Raises
+        JournalRefused, JournalForeign and JournalUnreachable.
         """
         if not self._is_probed:
             await probe(self._bucket, self._new_id)
@@ -188,7 +188,7 @@ class BucketJournal:
         self._held = held
 
     async def _take_over(self, cluster_id: str | None) -> HeldManifest:
-        """Write this leader's epoch into the manifest, unless a different writer has changed it."""
+        """Write this leader's epoch into the manifest, unless another writer has changed it."""
         writer = self._new_id().hex()
         while True:
             found = await self._watch.take()
@@ -197,7 +197,7 @@ class BucketJournal:
                 continue
             manifest = self._decode(found.data, cluster_id)
             if manifest.writer == writer:
-                # An earlier, unanswered attempt by this writer: no other writer uses this id.
+                # This was an earlier, unanswered attempt by this writer: no other writer uses this id.
                 return HeldManifest(self._bucket, manifest, found.etag)
             if not await self._may_be_taken(manifest, found.etag):
                 continue
@@ -354,7 +354,9 @@ class BucketJournal:
         return ManifestRenewer(held, self._ended)
 
     def _ended(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with the journal's end, and the number up to which no append has a live hot segment."""
+        """Return the manifest, updated with the journal's end and the number up to which no append has a live hot
+        segment.
+        """
         return replace(manifest, last=self._last, moved=self._hot.moved)
 
     async def confirm(self, fencing_token: int) -> None:
@@ -415,7 +417,7 @@ class BucketJournal:
         if self._failed is not None:
             raise self._failed
         held = self._opened()
-        # A separate task, so that the append continues even if no caller is waiting.
+        # This is a separate task, so that the append continues even if no caller is waiting.
         return self._appending.begin(partial(self._append, records, fencing_token, held, hot))
 
     async def _append(

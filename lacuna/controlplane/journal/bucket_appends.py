@@ -62,7 +62,7 @@ _KEPT_MARKS: Final = 256
 
 
 class AppendHeader(NamedTuple):
-    """The header of an append of `records` records, the first at `first_position`, and `hot` hot segments."""
+    """The header of an append with `records` records, the first at `first_position`, and with `hot` hot segments."""
 
     number: int
     epoch: int
@@ -114,8 +114,8 @@ def encode_append(
     records: Sequence[bytes],
     hot: Sequence[HotSegment] = (),
 ) -> tuple[Mark, bytes]:
-    """Return the mark after an append that follows `after`, and the object with its `records` and `hot`, which may be
-    empty. `append_id` is 16 random bytes.
+    """Return the mark of the append that follows `after`, and its object, which contains `records` and `hot`. Either
+    may be empty. `append_id` is 16 random bytes.
     """
     directory = b"".join(
         _ENTRY.pack(*each.key, len(each.data), hot_checksum(*each)) for each in hot
@@ -192,7 +192,7 @@ def lost(name: str, number: int) -> JournalLoss:
 class Appends:
     """Reads the appends in a bucket, and remembers the positions of the most recently read ones.
 
-    Their hot segments are remembered until `forget_hot` is called.
+    The hot segments of every append read are remembered until `forget_hot` is called.
     """
 
     def __init__(self, bucket: Bucket) -> None:
@@ -308,10 +308,10 @@ class Appends:
         """Yield the appends after a mark, up to the end, or up to number `until` if all appends up to it are known to
         exist.
 
-        The journal ends before the first missing append that is also unknown to the manifest: to `seen`, an earlier
-        version of it, and to the current one. At first, as many reads run concurrently as appends are known to exist,
-        but at least one; this number doubles after each append, up to `_AHEAD`. Raises JournalTrimmed, JournalLoss and
-        JournalCorrupt.
+        The journal ends before the first missing append that is unknown to the manifest, both to `seen`, an earlier
+        version of it, and to the current version. At first, the number of concurrent reads is the number of appends
+        that are known to exist, or one if there are none; it doubles after each append, up to `_AHEAD`. Raises
+        JournalTrimmed, JournalLoss and JournalCorrupt.
         """
         epoch = 0
         known = max(self._marks, default=after).number if until is None else until
@@ -452,6 +452,6 @@ def _drop(reads: "deque[asyncio.Task[Append | None]]") -> None:
 
 
 def _ignore(read: "asyncio.Task[Append | None]") -> None:
-    """Retrieve the error from an abandoned read, so that asyncio does not log it."""
+    """Retrieve the error of an abandoned read, so that asyncio does not log it."""
     if not read.cancelled():
         read.exception()

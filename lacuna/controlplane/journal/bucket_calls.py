@@ -51,10 +51,10 @@ class Bucket:
     """A store as a journal uses it, called `name` in messages. The caller closes the store.
 
     Each call is retried for `answer_timeout` seconds, and then raises JournalUnreachable. If the store denies access,
-    it raises JournalRefused: immediately, or after the same time if access was granted before, since a denial may be
-    temporary, for example while credentials are rotated. After either error, a write may still have happened, or may
-    happen later. Reads raise JournalCorrupt if an object in an encrypted bucket was changed, and JournalRefused if the
-    keys are missing.
+    the call raises JournalRefused: immediately or, if access was granted before, after the same time, since a denial
+    may be temporary, for example while credentials are rotated. After either error, a write may still have happened, or
+    may happen later. Reads raise JournalCorrupt if an object in an encrypted bucket was changed, and JournalRefused if
+    the keys are missing.
     """
 
     def __init__(self, store: ConditionalStore, name: str, answer_timeout: float) -> None:
@@ -75,7 +75,7 @@ class Bucket:
         return found
 
     async def create(self, key: str, data: bytes, *, is_urgent: bool = True) -> bool:
-        """Create an object, and return whether it now holds `data` rather than the bytes of a different writer.
+        """Create an object, and return whether it now holds `data` rather than another writer's bytes.
 
         `data` must be unique to this writer, since an earlier attempt whose answer was lost is recognized by its bytes.
         """
@@ -95,8 +95,8 @@ class Bucket:
         """Replace the object with this ETag, and return its new ETag, or None if the object is missing or has a
         different one.
 
-        Also returns None if an earlier attempt at this call succeeded but its answer was lost. To find out, load the
-        object.
+        Also returns None if an earlier attempt at this call succeeded but its answer was lost. To find out whether that
+        happened, load the object.
         """
         try:
             return await self._repeated(self._writers, lambda: self._store.replace(key, data, etag))

@@ -16,7 +16,7 @@ from lacuna.logstore.segments.paths import journal_append_key
 class HotAppends:
     """The live hot segments, as the journal's leader tracks them.
 
-    Once a leader has recorded `moved` in the manifest, the next one does not search the appends up to that number.
+    Once a leader has recorded `moved` in the manifest, the next leader does not search the appends up to that number.
     """
 
     def __init__(self, bucket: Bucket, appends: Appends) -> None:

@@ -91,7 +91,7 @@ def decode_manifest(data: bytes) -> Manifest:
         raise JournalCorrupt(
             f"{JOURNAL_MANIFEST_KEY} is damaged: restore it from a backup or an earlier version in the bucket"
         ) from error
-    # Checked only if it is intact, since starting another copy would overwrite it.
+    # This is checked only if the manifest is intact, since starting another copy would overwrite it.
     check_journal_format("the journal's format", version, _FORMAT_VERSION)
     return manifest
 
@@ -139,7 +139,7 @@ class HeldManifest:
         """Replace the manifest with the result of `change`, which may be called more than once.
 
         Raises JournalFenced if another writer has taken over. Raises JournalUnreachable if it is unknown whether the
-        manifest was changed, which the next call finds out.
+        manifest was changed; the next call will find out.
         """
         while not await self._change(change):
             pass
@@ -165,7 +165,7 @@ class HeldManifest:
         present = None if found is None else decode_manifest(found.data)
         if found is None or present is None or present.writer != wanted.writer:
             raise self._lost(present)
-        # Changed by this leader: by a concurrent change, or by an attempt whose answer was lost.
+        # This leader changed it, either in a concurrent change or in an attempt whose answer was lost.
         self._know(present, found.etag)
         return present == wanted
 
@@ -196,4 +196,4 @@ class ManifestRenewer:
         await self._held.change(self._change)
 
     async def close(self) -> None:
-        """Do nothing: there is no connection, and the bucket belongs to its owner."""
+        """Do nothing: there is no connection to release, and the caller closes the store."""

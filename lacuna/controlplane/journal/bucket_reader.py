@@ -1,4 +1,4 @@
-"""Reads a journal in the bucket that a different process leads, and measures how long the leader has been silent."""
+"""Reads a journal in the bucket whose leader is another process, and measures how long that leader has been silent."""
 
 from collections.abc import AsyncIterator
 
@@ -41,7 +41,7 @@ class ManifestWatch:
         return found
 
     async def take(self) -> VersionedObject | None:
-        """Return the manifest as of the last `look` or, if that one was already taken, the current one. Return None if
+        """Return the manifest as of the last `look` or, if that has already been taken, the current one. Return None if
         it does not exist.
         """
         found = self._found or await self.look()
@@ -93,4 +93,4 @@ class BucketReader:
         return manifest
 
     async def close(self) -> None:
-        """Do nothing: a reader has no connections, and the bucket belongs to its owner."""
+        """Do nothing: a reader has no connections, and the caller closes the store."""

@@ -41,9 +41,9 @@ from lacuna.logstore.segments.paths import (
 _log = logging.getLogger("lacuna.controlplane")
 
 _FORMAT_VERSION: Final = 1
-#: The time limit for a part starts when it is requested, and suffices for a link of 2 MB/s.
+#: The time limit for a part starts when the part is requested, and suffices for a link of 2 MB/s.
 _PARTS_AT_ONCE: Final = 4
-#: A process that loads a snapshot does not lead yet, so this time is not part of a lease.
+#: A process that loads a snapshot is not the leader yet, so this time is not part of a lease.
 _ANSWER_SECONDS: Final = 10.0
 
 
@@ -67,8 +67,8 @@ class BucketSnapshots:
     """A SnapshotStore in a bucket, called `name` in messages. `journal` is the kind of journal that the snapshots
     belong to.
 
-    Several processes may store snapshots concurrently: each snapshot has a random id, the first eight bytes from
-    `new_id`.
+    Several processes may store snapshots concurrently: each snapshot has a random id, the first eight bytes that
+    `new_id` returns.
     """
 
     def __init__(

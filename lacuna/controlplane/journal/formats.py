@@ -30,7 +30,7 @@ def check_format(what: str, found: object, newest: int) -> None:
 
 @contextmanager
 def formats_of(name: str) -> Iterator[None]:
-    """Prefix errors of the two functions above with the journal's name."""
+    """Prefix errors raised by the two functions above with the journal's name."""
     try:
         yield
     except (JournalOfAnotherVersion, JournalUnfinished) as error:

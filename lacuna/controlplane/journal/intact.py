@@ -52,7 +52,8 @@ def replayed(
             for record in batch.records:
                 machine.replay(state, JournalRecord.FromString(record))
         except machine.LaterFormatError as error:
-            # The journal is of a later version, not damaged, so the remaining records must not be given up.
+            # The journal is not damaged, but was written by a later version, so the remaining records must not be given
+            # up.
             raise JournalOfAnotherVersion(
                 f"{name} contains {error}, up to position {batch.position}"
             ) from error

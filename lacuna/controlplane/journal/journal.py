@@ -39,7 +39,7 @@ class JournalForeign(JournalError):
 
 
 class JournalOfAnotherVersion(JournalForeign):
-    """A different version of Lacuna wrote the journal. `what` names what this version cannot read."""
+    """A different version of Lacuna wrote the journal. `what` names the part that this version cannot read."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -83,8 +83,8 @@ class JournalUnreachable(JournalError):
 
 
 class JournalRefused(JournalError):
-    """The journal's database or bucket denies access or lacks what a journal requires, until an operator changes
-    that.
+    """The journal's database or bucket denies access or lacks something that a journal requires. An operator has to fix
+    this.
     """
 
 
@@ -137,9 +137,9 @@ class JournalBatch:
 class Snapshot:
     """The state after all records up to and including `position`, in parts as the machine serializes it.
 
-    Each part is a few MiB in size and is stored unchanged, so that a snapshot can be larger than one message or row. To
-    store a snapshot, `parts` may be an iterator that serializes the state on the fly; a loaded one can be iterated
-    repeatedly.
+    Each part is a few MiB in size and is stored unchanged, so that a snapshot can be larger than one message or row. In
+    a snapshot to be stored, `parts` may be an iterator that serializes the state on the fly; in a loaded snapshot, it
+    can be iterated repeatedly.
 
     `seal` is that of the append that ends at `position`, as in `JournalBatch`. It is None if the journal begins with
     the snapshot.
@@ -197,7 +197,7 @@ class Journal(Protocol):
     def append(
         self, records: Sequence[bytes], fencing_token: int, hot: Sequence[HotSegment] = ()
     ) -> "asyncio.Future[int]":
-        """Append one or more records atomically, and return a future of the position of the last one.
+        """Append one or more records atomically, and return a future for the position of the last one.
 
         The bytes of `hot` become durable in the same step, but are never read back as records. The future is done once
         all of this is durable, possibly before it is returned. Only one append may be in progress at a time. If the
@@ -283,7 +283,7 @@ class JournalReader(Protocol):
 class Renewer(Protocol):
     """Shows standbys that a leader is alive.
 
-    It may be used in a different thread from the journal's, but only in one event loop.
+    It may be used in a thread other than the journal's, but only in one event loop.
     """
 
     async def renew(self) -> None:
@@ -311,7 +311,7 @@ class SharedJournal(Journal, Protocol):
     """The number of appends after which a snapshot is due, or None if even many appends are quick to read."""
 
     async def check(self) -> None:
-        """Before the journal is opened, find out whether its storage is reliable, and log which data it may lose.
+        """Before the journal is opened, find out whether its storage is reliable, and log which data could be lost.
 
         Raises JournalRefused if the storage is unreliable, JournalUnreachable, and other JournalErrors.
         """
@@ -329,8 +329,8 @@ class SharedJournal(Journal, Protocol):
         ...
 
     def abandon(self) -> None:
-        """Make `close` keep the leadership, as if this process had been killed: the next leader then waits for the
-        lease to end.
+        """Make `close` keep the leadership, as if this process had been killed: the next leader then has to wait for
+        the lease to end.
         """
         ...
 

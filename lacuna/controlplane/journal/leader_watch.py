@@ -1,7 +1,7 @@
 """Measures how long a shared journal's leader has been silent, as observed by one process.
 
-The clocks of other machines are not used: neither the leader's, nor the database's, which can be set, or change in a
-failover. Only the time that passes in this process between two observations of the journal matters.
+The clocks of other machines are not used: neither the leader's, nor the database's, which can be set and can change in
+a failover. Only the time that passes in this process between two observations of the journal matters.
 """
 
 from collections.abc import Hashable

@@ -15,7 +15,7 @@ class OneAppend:
         self._task: asyncio.Task[int] | None = None
 
     def begin(self, append: Callable[[], Coroutine[Any, Any, int]]) -> "asyncio.Future[int]":
-        """Start `append`, and return a future of its position. Raises JournalError if an append is in progress."""
+        """Start `append`, and return a future for its position. Raises JournalError if an append is in progress."""
         if self._task is not None:
             raise JournalError("an append is already in progress: wait for it first")
         appended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -25,7 +25,7 @@ class OneAppend:
 
     def _settle(self, appended: "asyncio.Future[int]", task: "asyncio.Task[int]") -> None:
         self._task = None
-        # Always retrieved, since asyncio would otherwise log it as never retrieved.
+        # The error is always retrieved; otherwise, asyncio would log that it was never retrieved.
         error = None if task.cancelled() else task.exception()
         if appended.done():
             return

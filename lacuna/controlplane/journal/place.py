@@ -1,4 +1,4 @@
-"""The location of a journal, in a form that can be passed to a different process."""
+"""The location of a journal, in a form that can be passed to another process."""
 
 import json
 from dataclasses import asdict, dataclass

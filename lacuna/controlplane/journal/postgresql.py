@@ -1,8 +1,8 @@
 """The journal in PostgreSQL.
 
 Each append is one row, and is inserted with its hot segments (`postgresql_hot`) by a single statement, which is a
-transaction of its own. The statement inserts nothing unless the leader's row still contains the writer's epoch, and
-locks that row until it has committed. So a late append inserts nothing, and a takeover, which updates the row, waits
+transaction of its own. The statement inserts nothing unless the leader's row still contains the writer's epoch, and it
+locks that row until it commits. Therefore, a late append inserts nothing, and a takeover, which updates the row, waits
 for the current append and includes its records.
 """
 
@@ -91,8 +91,8 @@ _END: Final = "SELECT greatest(trimmed, (SELECT max(last) FROM lacuna.appends)) 
 _APPEND: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE)
     INSERT INTO lacuna.appends (first, last, crc, records) SELECT $2, $3, $4, $5 FROM fence"""
-# Fenced as well, since a new leader may be about to read rows that the old one would delete. The append that ends at
-# the trim position is kept, because the snapshot there is checked against it.
+# A trim is fenced as well, since a new leader may be about to read rows that the old one would delete. The append that
+# ends at the trim position is kept, because the snapshot there is checked against it.
 _TRIM: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE),
     gone AS (DELETE FROM lacuna.appends USING fence WHERE last < $2)
@@ -170,8 +170,8 @@ class PostgresqlJournal:
     async def check(self) -> None:
         """Log a warning if the server's settings put acknowledged data at risk.
 
-        Raises JournalForeign if the snapshots' place belongs to a different cluster, JournalUnreachable,
-        JournalRefused, and other JournalErrors of the database.
+        Raises JournalForeign if the place where snapshots are stored belongs to a different cluster,
+        JournalUnreachable, JournalRefused, and other JournalErrors of the database.
         """
         cluster_id = None
         async with connected(self._url) as connection:
@@ -219,7 +219,7 @@ class PostgresqlJournal:
         self._epoch = await self._take_over(connection)
         self._warnings.check()
         await raise_version(connection)
-        # A separate statement, so that it sees the append that the takeover waited for.
+        # This is a separate statement, so that it sees the append that the takeover waited for.
         self._position = await connection.fetchval(_END)
         await self._hot.open(connection, self._epoch)
         return OpenedJournal(stored_id, self._epoch, self._position)
@@ -268,7 +268,8 @@ class PostgresqlJournal:
         return PostgresqlRenewer(self._url, fencing_token, self._answer_timeout)
 
     async def confirm(self, fencing_token: int) -> None:
-        """Make sure, with a renewal, that no other writer has taken over. Raises JournalFenced and JournalUnreachable.
+        """Make sure, by renewing the lease, that no other writer has taken over. Raises JournalFenced and
+        JournalUnreachable.
 
         A mere read would also succeed on a server whose standby has been promoted. After JournalUnreachable, the
         journal must be opened again.

@@ -2,7 +2,7 @@
 
 Appends insert into the newest table. A table is dropped as a whole once nothing in it is live, so no row is ever
 deleted, and there is nothing to vacuum. Partitions of a single table would not do: attaching or dropping one locks the
-parent, so a long query by a different client, such as a dump, would hold up all appends.
+parent, so a long query by another client, such as a dump, would hold up all appends.
 
 The next table is created ahead of time, without delaying appends. If that fails, the newest table continues to grow.
 """
@@ -46,8 +46,8 @@ _READ_KEYS: Final = 256
 _NUMBERS: Final = """
     SELECT substr(relname, 5)::bigint FROM pg_class
     WHERE relnamespace = to_regnamespace($1) AND relkind = 'r' AND relname ~ '^hot_[0-9]{1,18}$' ORDER BY 1"""
-# Without compression, since the bytes are compressed batches. A table that only grows until it is dropped needs no
-# vacuum.
+# The column is not compressed, since the bytes are compressed batches. A table that only grows until it is dropped
+# needs no vacuum.
 _CREATE: Final = """
     CREATE TABLE IF NOT EXISTS lacuna.hot_{0} (
         lease_id bigint, sequence bigint, position bigint NOT NULL,
@@ -73,7 +73,7 @@ _INSERT: Final = """
     SELECT lease_id, sequence, 0, octet_length(bytes), crc, bytes
     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[]) AS sent (lease_id, sequence, crc, bytes)"""
 _FENCE: Final = "SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE"
-# A query by a different client delays the drop, but must not delay a takeover, which waits for the fence.
+# A query by another client delays the drop, but must not delay a takeover, which waits for the fence.
 _WAIT_LITTLE: Final = "SET LOCAL lock_timeout = '500ms'"
 _DROP: Final = "DROP TABLE lacuna.hot_{0}"
 
@@ -159,14 +159,14 @@ class HotTables:
 
     @property
     def _newest(self) -> int:
-        """The table for the next append: the first one that is not full, or else the last."""
+        """The table for the next append: the first one that is not full, or the last one if all are full."""
         numbers = list(self._tables)
         if len(numbers) > 1 and not self._tables[numbers[-2]].is_filled(1.0):
             return numbers[-2]
         return numbers[-1]
 
     def statement(self, hot: Sequence[HotSegment]) -> tuple[str, tuple[list[Any], ...]]:
-        """Return the statement of an append with hot segments, and the parameters for them, which follow five
+        """Return the statement for an append with hot segments, and the parameters for the segments, which follow five
         others.
         """
         return _APPEND.format(self._newest), _columns(hot)
@@ -234,7 +234,7 @@ class HotTables:
     async def drop(self, keys: Collection[HotKey]) -> None:
         """Forget segments, then drop all tables without live ones, except the newest.
 
-        A table that a different connection is using is dropped later. Raises JournalFenced and JournalUnreachable.
+        A table that another connection is using is dropped later. Raises JournalFenced and JournalUnreachable.
         """
         for key in keys:
             if self.sizes.pop(key, None) is not None:

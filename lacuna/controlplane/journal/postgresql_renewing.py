@@ -13,8 +13,9 @@ from lacuna.controlplane.journal.postgresql_connection import (
     name_of,
 )
 
-# A sequence is changed in place, whereas each update of a row leaves a dead version behind, and while an old
-# transaction is open in the database, every append would read all of these. Appends and renewals share the row's lock.
+# A sequence is changed in place, whereas each update of a row leaves a dead version behind. As long as an old
+# transaction is open in the database, every append would have to read all of these versions. Appends and renewals share
+# the row's lock.
 RENEW: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE)
     SELECT nextval('lacuna.renewals') FROM fence"""
@@ -65,7 +66,8 @@ async def renew(
 ) -> None:
     """Renew the lease, which also shows that no other leader has taken over.
 
-    Raises JournalFenced, JournalUnreachable, and asyncpg's errors, including if there is no answer within `seconds`.
+    Raises JournalFenced, JournalUnreachable, TimeoutError if there is no answer within `seconds`, and asyncpg's other
+    errors.
     """
     warnings.forget()
     renewed = await connection.fetchval(RENEW, fencing_token, timeout=seconds)

@@ -89,7 +89,7 @@ async def raise_version(connection: Connection) -> None:
 
 
 async def _create(connection: Connection, cluster_id: str) -> None:
-    """Create the tables in one transaction, unless a different connection does so at the same time."""
+    """Create the tables in one transaction, unless another connection does so at the same time."""
     try:
         async with connection.transaction():
             await make_tables(connection, cluster_id)

@@ -1,7 +1,8 @@
 """Snapshots in the database of a journal in PostgreSQL, over separate connections so that appends do not wait.
 
 A snapshot is stored as rows with parts of the state, the last of which contains the number of parts. A row with part
-number -1 contains the seal of the last append that it covers; the snapshot at a journal's beginning lacks this row.
+number -1 contains the seal of the last append that the snapshot covers; a snapshot at the beginning of a journal lacks
+this row.
 """
 
 import struct
@@ -71,7 +72,8 @@ class PostgresqlSnapshots:
         to.
         """
         async with connected(self._url) as connection, connection.transaction():
-            # Two processes that store the same snapshot wait for each other here, and the later one's remains.
+            # If two processes store the same snapshot, the second waits here for the first, and then replaces what the
+            # first has stored.
             await connection.execute("LOCK TABLE lacuna.snapshots IN SHARE ROW EXCLUSIVE MODE")
             await insert_snapshot(connection, snapshot)
             oldest = await _oldest_kept(connection, judge)
@@ -137,7 +139,7 @@ async def _load(connection: Connection, stored: _Stored) -> Snapshot:
 
 
 class MovedSnapshots:
-    """A SnapshotStore that stores in `now`, and reads both `now` and `earlier`.
+    """A SnapshotStore that writes to `now`, and reads from both `now` and `earlier`.
 
     A journal that was copied to a database begins with a snapshot there, while later ones are in the bucket.
     """

@@ -1,6 +1,6 @@
-"""Renews a leader's lease outside the event loop that leads (adr/0065), so that a slow step does not end the lease.
+"""Renews a leader's lease outside the leader's own event loop (adr/0065), so that a slow step does not end the lease.
 
-If that loop makes no progress for half a minute, the lease is given up, so that a standby can lead.
+If that loop makes no progress for half a minute, the lease is given up, so that a standby can take over.
 """
 
 import asyncio
@@ -20,15 +20,16 @@ _log = logging.getLogger("lacuna.controlplane")
 
 #: How many renewals are attempted during a lease.
 _RENEWALS: Final = 4
-#: How long the leading loop may go without progress. By then, Kafka clients have given up their requests
-#: (`request.timeout.ms`), and a new leader still arrives well before agents lose their leases, which takes two minutes.
+#: How long the leader's event loop may go without progress. By then, Kafka clients have given up on their requests
+#: (`request.timeout.ms`), and a new leader can still take over well before agents lose their leases, which takes two
+#: minutes.
 _LONGEST_STALL_MS: Final = 30_000
 #: For a long lease, the limit is instead this many leases.
 _LONGEST_STALL_LEASES: Final = 3
 
 
 class LoopWatch:
-    """Checks from a different thread whether the event loop that created it makes progress."""
+    """Checks, from another thread, whether the event loop in which it was created is making progress."""
 
     def __init__(self, clock: Clock, lease: float) -> None:
         self._clock = clock
@@ -63,14 +64,14 @@ class LoopWatch:
 
 
 Check: TypeAlias = Callable[[], None]
-"""Raises JournalError if the leading loop must be abandoned."""
+"""Raises JournalError if the leader's event loop must be abandoned."""
 
 
 Work: TypeAlias = Callable[[Check], Coroutine[Any, Any, None]]
 Beside: TypeAlias = Callable[
     [Work, Clock, float], AbstractAsyncContextManager["asyncio.Future[None]"]
 ]
-"""Runs work outside the leading event loop while the body runs, and passes the body a future that ends with it."""
+"""Runs work outside the leader's event loop while the body runs. The body receives a future that ends with the work."""
 
 
 @asynccontextmanager
@@ -117,7 +118,8 @@ async def renew_forever(
             await renewer.renew()
             tenure.renewed(asked_ms)
     except Exception:
-        # Immediately, since the leading loop could otherwise decide something before it learns of this.
+        # This happens immediately, since the leader's event loop could otherwise make a decision before it learns of
+        # the failure.
         tenure.end()
         raise
     finally:

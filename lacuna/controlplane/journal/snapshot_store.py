@@ -16,7 +16,7 @@ from lacuna.controlplane.journal.journal import (
 _log = logging.getLogger("lacuna.controlplane")
 
 #: How many snapshots are kept. The journal is trimmed only up to the oldest of them, so a damaged snapshot makes a
-#: replay longer, but does not lose the cluster.
+#: replay longer, but does not destroy the cluster.
 KEPT_SNAPSHOTS: Final = 2
 
 
@@ -76,7 +76,7 @@ async def fitting(stored: Sequence[S], judge: Judge | None) -> list[S]:
 
 
 async def loadable(name: str, stored: Sequence[S], judge: Judge | None) -> list[S]:
-    """Return the snapshots in `name` that fit, like `fitting`, before one is loaded.
+    """Like `fitting`, for the snapshots in `name`, one of which is about to be loaded.
 
     Logs newer ones that do not fit. Raises JournalLoss if one is ahead of the journal.
     """

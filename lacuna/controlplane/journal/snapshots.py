@@ -1,7 +1,7 @@
 """Snapshots in a separate database next to the journal, so that writing one does not delay commits.
 
 The two newest are kept, and the journal is trimmed only up to the older one, so that a damaged snapshot makes a replay
-longer but does not lose the cluster.
+longer but does not destroy the cluster.
 """
 
 from typing import Final

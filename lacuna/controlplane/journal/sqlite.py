@@ -45,7 +45,7 @@ from lacuna.controlplane.journal.tables import create, last_position, read_batch
 from lacuna.controlplane.journal.witness import Witness, witness_path
 from lacuna.controlplane.journal.worker import Worker, do_nothing
 
-# A single statement, and therefore a single transaction, that checks the fencing token, writes and syncs.
+# A single statement, and thus a single transaction, in which SQLite checks the fencing token, writes and syncs.
 _APPEND: Final = """
     INSERT INTO batches SELECT ?, ?, ?, ?
     WHERE (SELECT value FROM meta WHERE key='fencing_token') = ? RETURNING position
@@ -171,7 +171,7 @@ class SqliteJournal:
     def _append_here(
         self, job: Callable[[], int], then: Callable[[], None]
     ) -> "asyncio.Future[int]":
-        """Append in the event loop, while the worker is idle and does not use the connection."""
+        """Append in the event loop, while the worker is idle and not using the connection."""
         appended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         try:
             appended.set_result(self._run(job))
@@ -321,7 +321,7 @@ class SqliteJournal:
 def take_lock(path: str) -> int:
     """Lock the journal, and return the descriptor that holds the lock until it is closed or the process ends.
 
-    Raises JournalInUse if a different process holds the lock, and JournalError if the lock file cannot be written.
+    Raises JournalInUse if another process holds the lock, and JournalError if the lock file cannot be written.
     """
     try:
         descriptor = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -37,7 +37,7 @@ class Worker:
     def submit(
         self, job: Callable[[], T], then: Callable[[], None] = do_nothing
     ) -> "asyncio.Future[T]":
-        """Run `job` after all earlier jobs, and return a future of its result or exception.
+        """Run `job` after all earlier jobs, and return a future for its result or exception.
 
         If the job succeeds, `then` runs in the event loop before the future is done, even if the future has been
         cancelled.

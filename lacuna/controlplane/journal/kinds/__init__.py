@@ -1,5 +1,5 @@
 """The kinds of journals, one row each. Commands, messages and the snapshot process access journals only through these
-rows, which can also open a shared journal and its bucket without leading it.
+rows. A shared journal and its bucket can also be opened without becoming the leader.
 """
 
 from collections.abc import Iterator
@@ -58,8 +58,8 @@ def opened_reader(place: Place) -> Iterator[tuple[JournalReader, SnapshotStore]]
 
 @contextmanager
 def opened_store(place: Place) -> Iterator[ConditionalStore | None]:
-    """Run the body with the place's bucket, or None if there is none, since a folder cannot hold snapshots. Raises
-    StoreMisconfiguredError.
+    """Run the body with the place's bucket, or with None if it has none; a folder does not count, as it cannot hold
+    snapshots. Raises StoreMisconfiguredError.
     """
     kind = kind_of(place.url)
     has_snapshots = isinstance(kind, SharedKind) and holds_journals(place.store_url)

@@ -49,7 +49,7 @@ def _journal(setup: Setup) -> SharedJournal:
         setup.new_cluster_id,
         address=setup.address,
         lease=setup.lease,
-        # A leader that waits for an append longer than a lease has lost its leadership by then.
+        # A leader that waits longer than a lease for an append has lost its leadership by then.
         answer_timeout=setup.lease,
         snapshots=snapshots_at(setup.place, setup.store),
         place=setup.place,

@@ -1,1 +1,1 @@
-"""Moves a journal to a different place, or restarts one after a loss."""
+"""Moves a journal to another place, or restarts one after a loss."""

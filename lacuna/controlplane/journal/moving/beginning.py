@@ -48,7 +48,7 @@ class Target(Protocol):
         ...
 
     async def finish(self) -> None:
-        """Let control planes lead the journal, in one step. Raises JournalError."""
+        """Let control planes open the journal from now on. This takes effect in one step. Raises JournalError."""
         ...
 
 

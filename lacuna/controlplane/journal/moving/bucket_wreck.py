@@ -132,8 +132,8 @@ class BucketWreck:
         return Salvage(name, cluster_id, intact.epoch, position, intact.reached, state, problems)
 
     async def _fit(self, _: int, seal: Seal) -> Fit:
-        """Return whether a snapshot fits the journal, or why not. It fits unless a different append has taken the place
-        of its last one; a missing or damaged append may have been the right one.
+        """Return whether a snapshot fits the journal, or why not. It fits unless another append has taken the place of
+        the last one that it covers; a missing or damaged append may have been the right one.
         """
         try:
             header = await Appends(self._bucket).header_of(seal.place)

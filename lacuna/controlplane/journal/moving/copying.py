@@ -1,4 +1,4 @@
-"""Copies a journal to a different place. The copy begins with a snapshot of the state, at the same position."""
+"""Copies a journal to another place. The copy begins with a snapshot of the state, at the same position."""
 
 import asyncio
 import struct
@@ -26,7 +26,7 @@ class Copied:
 
 
 async def copy_journal(source: AbstractAsyncContextManager[Source], target: Target) -> Copied:
-    """Copy a journal, and verify the copy before any control plane can lead it. Raises JournalError."""
+    """Copy a journal, and verify the copy before any control plane can open it. Raises JournalError."""
     async with target, source as led:
         snapshot = await asyncio.to_thread(led.take_snapshot)
         written = Beginning(led.opened.cluster_id, led.opened.fencing_token, snapshot)

@@ -1,4 +1,4 @@
-"""Holds a shared journal so that no control plane can lead it."""
+"""Holds a shared journal so that no control plane can take it over."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -34,7 +34,7 @@ async def wait_for_silence(reader: JournalReader, lease: float, clock: Clock) ->
 async def renewing(renewer: Renewer, lease: float, clock: Clock) -> AsyncIterator[None]:
     """Run the body while renewing the lease as a leader does.
 
-    If a renewal fails, another writer may lead, and the body must check for this where it matters.
+    If a renewal fails, another writer may have taken over, and the body must check for this where it matters.
     """
     work = partial(renew_forever, renewer, LeasedTenure(clock, lease), clock, lease)
     async with beside_the_loop(work, clock, lease):

@@ -32,7 +32,7 @@ _LOCK_LEADER: Final = "SELECT FROM lacuna.leader WHERE epoch = $1 FOR UPDATE"
 
 
 class PostgresqlWreck:
-    """The journal in the database at `url`, which `journal` leads, with its snapshots in `snapshots`."""
+    """The journal in the database at `url`, which `journal` holds as its leader, with its snapshots in `snapshots`."""
 
     def __init__(
         self, url: str, journal: PostgresqlJournal, opened: OpenedJournal, snapshots: SnapshotStore
@@ -60,8 +60,8 @@ class PostgresqlWreck:
         return Salvage(name, opened.cluster_id, token, position, reached, state, problems)
 
     async def _fit(self, position: int, seal: Seal) -> Fit:
-        """Return whether a snapshot fits the journal, or why not. It fits unless a different append is at its position
-        in the tables. A snapshot that is ahead of the tables covers the records that they have lost.
+        """Return whether a snapshot fits the journal, or why not. It fits unless the tables contain another append at
+        its position. A snapshot that is ahead of the tables covers the records that they have lost.
         """
         async with connected(self._url) as connection:
             found = await fit(connection, position, seal)

@@ -1,4 +1,6 @@
-"""A journal that is being copied, or whose time is being set. This process leads it, so that no control plane can."""
+"""A journal that is being copied, or whose time is being set. This process holds it, so that no control plane can open
+it.
+"""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -49,7 +51,7 @@ class Source:
             yield [HotSegment(key, data) for key, data in found.items()]
 
     async def confirm(self) -> None:
-        """Raise JournalFenced if this process no longer leads the journal, which may then have changed."""
+        """Raise JournalFenced if this process no longer holds the journal, which may then have changed."""
 
 
 class LeasedSource(Source):
@@ -78,7 +80,7 @@ async def locked_source(journal: Journal) -> AsyncIterator[Source]:
 
 @asynccontextmanager
 async def leased_source(journal: SharedJournal, clock: Clock) -> AsyncIterator[Source]:
-    """Run the body while this process leads `journal`.
+    """Run the body while this process is the leader of `journal`.
 
     Raises JournalInUse as soon as the current leader renews its lease, and other JournalErrors.
     """
@@ -92,7 +94,7 @@ async def leased_source(journal: SharedJournal, clock: Clock) -> AsyncIterator[S
 
 
 async def _followed(journal: SharedJournal, clock: Clock) -> Replica:
-    """Replay a journal before leading it, since restoring a large state takes longer than a lease."""
+    """Replay a journal before becoming its leader, since restoring a large state takes longer than a lease."""
     replica = Replica()
     reader = journal.reader()
     try:

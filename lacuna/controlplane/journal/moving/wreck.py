@@ -9,7 +9,7 @@ from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 
 
 class Wreck(Protocol):
-    """A journal that this process holds, so that no control plane can lead it."""
+    """A journal that this process holds, so that no control plane can open it."""
 
     async def salvage(self) -> Salvage:
         """Read the intact part. Raises JournalError if nothing is intact, or if a different version wrote the
