@@ -31,7 +31,7 @@ class VersionedObject:
 
 @runtime_checkable
 class ConditionalStore(ObjectStore, Protocol):
-    """A store in which some objects change. Each call is one request if the store allows it.
+    """A store in which some objects can change. Each call is one request if the store allows it.
 
     Every method may raise `StoreMisconfiguredError`, and `StoreUnavailableError`, for example because another request
     for the object is in progress. After `StoreUnavailableError`, the object may have been written, or may still be

@@ -97,7 +97,7 @@ class EncryptedStore(RangeReader, Generic[Inner]):
         self._kinds: OrderedDict[str, bool] = OrderedDict()
 
     def around(self, inner: ObjectStore) -> EncryptedStore[ObjectStore]:
-        """Return a store that applies the same encryption to a different inner store."""
+        """Return a store that applies the same encryption to another inner store."""
         return EncryptedStore(inner, self.keys, plain=self._plain, random_bytes=self._random_bytes)
 
     def check(self) -> None:

@@ -15,7 +15,7 @@ from lacuna.logstore.objects.store import ObjectStore
 Options: TypeAlias = Mapping[str, str]
 
 KEYS_OPTION: Final = "encryption_keys"
-"""The option that says where the cluster's keys are, for each kind whose objects may be encrypted (url.py)."""
+"""The option that specifies where the cluster's keys are, for each kind whose objects may be encrypted (url.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class StoreKind:
     form: str
     is_store: Callable[[SplitResult], bool]
     open: Callable[[SplitResult, Options], ObjectStore]
-    #: Whether other processes find the objects.
+    #: Whether other processes can find the objects.
     is_shared: bool = True
     #: None if several machines cannot write to a store conditionally, which a journal requires.
     open_for_journal: Callable[[SplitResult, Options], ConditionalStore] | None = None

@@ -5,13 +5,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-#: The operation and its size class. Larger objects take longer, so each class has its own estimate.
+#: The operation and its size class. Requests for larger objects take longer, so each class has its own estimate.
 Kind: TypeAlias = tuple[str, int]
 
 #: A class is a power of two. Below 64 KiB, the size does not matter.
 _SMALL_BITS: Final = 16
 _KEPT: Final = 256
-#: The minimum number of durations. Fewer say too little about the slowest twentieth.
+#: The minimum number of durations. Fewer durations say too little about the slowest twentieth.
 _NEEDED: Final = 64
 #: An estimate is reused for this number of calls, since sorting takes about 10 µs.
 _ESTIMATED_EVERY: Final = 16
@@ -36,8 +36,8 @@ class Latencies:
     def add(self, kind: Kind, seconds: float) -> None:
         """Record the duration of a request.
 
-        Second attempts, which start only after the 95th percentile, may shorten a request, but do not affect the
-        estimate.
+        Second attempts may shorten a request, but do not affect the estimate, since they start only after the 95th
+        percentile.
         """
         with self._lock:
             self._kinds.setdefault(kind, _Durations()).add(seconds)

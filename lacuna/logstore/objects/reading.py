@@ -183,7 +183,7 @@ def _marks(part: object, heads: object) -> object:
 
 @cython.ccall
 def divide_runs(part: object, heads: object) -> object:
-    """Sort a subset of the indexes in ordered runs, and divide it into groups of consecutive indexes of one run.
+    """Sort a subset of the indexes in ordered runs, and divide it into groups of consecutive indexes from one run.
 
     Run i consists of the indexes heads[i] to heads[i + 1] - 1. `part` is the subset, in any order and without
     duplicates. All arguments are array("q"). Returns three columns: the subset in ascending order; the place of each

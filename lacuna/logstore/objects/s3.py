@@ -75,7 +75,8 @@ _READ_ATTEMPTS = 3
 _DELETE_KEYS = 1000
 _NEVER_THERE = "lacuna-deletion-probe"
 _PAGE_KEYS = 1000
-#: After this time without an answer, a request is made again over a new connection. A journal's lease is three seconds.
+#: After this time without a response, a request is made again over a new connection. A journal's lease is three
+#: seconds.
 _ANSWER_S = 1.0
 _IMPATIENT_ANSWER_S = 0.5
 #: The transfer rate from which the additional time for a request's bytes is computed.
@@ -112,10 +113,10 @@ class ServerSideEncryption:
 class S3Store(RangeReader):
     """A `ConditionalStore` under `prefix` of `bucket`.
 
-    `endpoint` is None for AWS. Credentials and region that are not given come from boto3's usual chain (environment,
-    profile, instance). `read_gap` is the largest gap, in bytes, between two ranges read by one request. Every PUT
-    requests `encryption`; if the service does not confirm it, `StoreMisconfiguredError` is raised, although the object
-    has been written.
+    `endpoint` is None for AWS. If credentials or the region are not given, they come from boto3's usual chain
+    (environment, profile, instance). `read_gap` is the largest gap, in bytes, between two ranges read by one request.
+    Every PUT requests `encryption`; if the service does not confirm it, `StoreMisconfiguredError` is raised, although
+    the object has been written.
 
     With `is_impatient`, requests are sent once and fail after three seconds without a response, so that the caller can
     retry. A request without a response after one second (half a second with `is_impatient`) is sent again over a new
@@ -168,13 +169,13 @@ class S3Store(RangeReader):
         try:
             date = parsedate_to_datetime(http_response.headers["Date"])
         except (KeyError, ValueError):
-            return  # not every service returns its time
+            return  # not every service reports its time
         self.metrics.dated(int(date.timestamp() * 1000))
 
     def check(self) -> None:
         with self._errors(""):
             self._client.head_bucket(Bucket=self._bucket)
-        # There is never such an object, but the service still checks the request and the permission.
+        # No such object ever exists, but the service still checks the request and the permission.
         try:
             self.delete([_NEVER_THERE])
         except NotDeletedError as error:

@@ -63,7 +63,7 @@ def _session() -> Any:
     """
     session = Session()
     made = boto3.Session(botocore_session=session)
-    # boto3 adds its folder to the loader of each session, so the shared one is registered only afterwards.
+    # boto3 adds its folder to each session's loader, so the shared loader is registered only afterwards.
     session.register_component("data_loader", _loader(session.get_config_variable("data_path")))
     return made
 

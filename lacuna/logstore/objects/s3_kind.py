@@ -30,7 +30,7 @@ def bucket_url(bucket: str, **options: str | None) -> str:
 def _open(parts: SplitResult, options: Options, *, is_impatient: bool = False) -> "S3Store":
     if find_spec("boto3") is None:
         raise StoreMisconfiguredError("a bucket needs boto3: pip install 'lacuna-log[s3]'")
-    # importing boto3 takes a third of a second, which only S3 needs
+    # importing boto3 takes a third of a second, and only S3 needs it
     from lacuna.logstore.objects.s3 import READ_GAP, S3Store
 
     read_gap = options.get("read_gap", str(READ_GAP))

@@ -2,11 +2,11 @@
 
 A few requests take many times longer than most, because of a busy disk or a lost packet, and a second attempt is very
 unlikely to encounter the same problem. A request that takes longer than 95% of requests of its kind is therefore
-*slow*, and is made again over a different connection (adr/0069).
+*slow*, and is made again over another connection (adr/0069).
 
 After a front end is replaced, or a NAT forgets a connection, nothing arrives on that connection anymore. TCP takes many
-seconds to notice, and so does any timeout that allows for slow requests. A request without a response after about a
-second is therefore *silent*, and is made again over a new connection (adr/0055).
+seconds to notice this, and so does any timeout that allows for slow requests. A request without a response after about
+a second is therefore *silent*, and is made again over a new connection (adr/0055).
 
 If a request is safe to make again, the only disadvantage is the cost of the second attempt.
 """
@@ -28,13 +28,14 @@ T = TypeVar("T")
 SLOW: Final = "slow"
 SILENT: Final = "silent"
 
-#: The second attempts that each successful call earns. A generally slow store thus does not get all requests twice.
+#: The second attempts that each successful call earns. This keeps a store that is slow in general from receiving every
+#: request twice.
 _SHARE: Final = 0.05
-#: The number of attempts at silent requests that are allowed at a time. Slow requests do not use them up.
+#: The number of second attempts at silent requests that are allowed at a time. Slow requests do not use them up.
 _RESERVE: Final = 10.0
-#: The number of attempts at slow requests that are allowed at a time, once successful calls have earned them.
+#: The number of second attempts at slow requests that are allowed at a time, once successful calls have earned them.
 _SLOW_BURST: Final = 10.0
-#: No request is slow before this time. A nearby store needs no second attempts.
+#: No request counts as slow before this time. A nearby store needs no second attempts.
 _SLOW_AFTER_LEAST_S: Final = 0.005
 
 
@@ -82,7 +83,8 @@ class SecondAttempts:
         self._allowed = _RESERVE
 
     def call(self, request: Request[T]) -> Ended[T]:
-        """Make a request, once more if it is slow, and once more if it is silent. Return the attempt that ended best.
+        """Make a request, and repeat it once if it is slow and once if it is silent. Return the attempt that ended
+        best.
 
         A refusal decides the call only once the request is silent. Until then, another attempt may still succeed, and
         may even have caused the refusal.

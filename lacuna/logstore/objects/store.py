@@ -353,7 +353,7 @@ class ObjectStore(Protocol):
         """Read the whole object, which may be empty. Raises `ObjectNotFoundError`."""
 
     def size(self, key: str) -> int:
-        """Return the size of the object in bytes. Raises `ObjectNotFoundError`."""
+        """Return the object's size in bytes. Raises `ObjectNotFoundError`."""
 
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects whose key starts with `prefix` and is greater than `start_after`, in key order.
@@ -404,7 +404,7 @@ def get_each(
 def get_parts(
     store: ObjectStore, read: RangeRead, buffer: WritableBuffer
 ) -> ObjectStoreError | None:
-    """Perform one of the reads of `get_into` with `get`. Return its error, or None."""
+    """Perform one read for `get_into`, using `get`. Return its error, or None."""
     try:
         data = store.get(read.key, read.position, read.size)
     except ObjectStoreError as error:
@@ -415,7 +415,9 @@ def get_parts(
 
 
 def delete_each(keys: Iterable[str], delete: Callable[[str], None]) -> None:
-    """Call `delete` for each key. Raises `NotDeletedError` for the keys for which it raised an `ObjectStoreError`."""
+    """Call `delete` for each key. Raises `NotDeletedError`, which lists the keys for which `delete` raised an
+    `ObjectStoreError`.
+    """
     failures: dict[str, ObjectStoreError] = {}
     for key in keys:
         try:

@@ -59,7 +59,7 @@ class TemporaryFiles:
                 continue
             if self._fs.lock(fd) and self._fs.info_of(fd).links:
                 return TemporaryFile(path, fd)
-            self._fs.close(fd)  # a store that is just starting took it for a leftover
+            self._fs.close(fd)  # a store that is just starting mistook it for a leftover
 
     def discard(self, file: TemporaryFile) -> None:
         try:

@@ -111,7 +111,7 @@ def has_keys(url: str) -> bool:
 
 
 def with_keys(url: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the URL, with the keys named in `environment` if the URL itself names none."""
+    """Return the URL. If it does not say where the keys are, add the source given in `environment`, if any."""
     keys = keys_option(environment.get(KEYS_VARIABLE, ""), environment.get(COMMAND_VARIABLE, ""))
     return url if has_keys(url) else with_options(url, **{KEYS_OPTION: keys})
 

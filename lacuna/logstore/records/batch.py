@@ -193,7 +193,7 @@ class RecordBatch:
     def record_groups(
         self, most: int, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
     ) -> Iterator[list[Record]]:
-        """Yield the records in lists of at most `most`, to limit memory: a 7-byte record can become an object of
+        """Yield the records in lists of at most `most`, to limit memory usage: a 7-byte record can become an object of
         hundreds of bytes.
 
         Raises the same errors as `records` when it reaches the first invalid record.

@@ -663,7 +663,7 @@ class ColumnBuilder:
     @cython.nogil
     @cython.exceptval(check=False)
     def size_of(self, scan: _Scan) -> cython.longlong:
-        """Return the number of the record's bytes that count towards max_bytes."""
+        """Return how many of the record's bytes count towards max_bytes."""
         size: cython.longlong = 0
         if self.has_keys:
             size += max(scan.key_length, 0)

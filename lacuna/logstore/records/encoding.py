@@ -188,7 +188,7 @@ class _Encoder:
         if self.count == 0:
             self.first_row = row
             self.base_timestamp = timestamp
-            # -1 if all records are older than 1970, as Kafka's producers set it.
+            # -1 if all timestamps are before 1970, which is what Kafka's producers set.
             self.max_timestamp = max(timestamp, _NO_TIMESTAMP)
         if self.size + needed > self.capacity:
             self.grow(self.size + needed)

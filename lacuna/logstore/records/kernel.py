@@ -266,7 +266,7 @@ def find_faults(
     earliest: cython.longlong,
     latest: cython.longlong,
 ) -> object:
-    """Find every bad record of a section, whereas `validate_records` stops at the first.
+    """Find every bad record in a section, whereas `validate_records` stops at the first.
 
     Timestamps (ms) must lie between `earliest` and `latest`, or be -1. A record with several faults is listed only for
     the first of them. Returns layout.RecordFaults; raises InvalidRecordError if a record cannot be read.
@@ -318,7 +318,7 @@ def read_records(section: bytes, count: cython.Py_ssize_t) -> list:
     """Return the records of an uncompressed section as tuples, in order. Raises InvalidRecordError.
 
     The tuples are (attributes, timestamp_delta, offset_delta, key, value, headers), where headers is a tuple of (key,
-    value). Offset deltas may leave holes, as after compaction.
+    value) pairs. Offset deltas may leave holes, as after compaction.
     """
     cursor: _Cursor = _Cursor(section, 0)
     section_end: cython.Py_ssize_t = cursor.end

@@ -205,7 +205,7 @@ class Rewriter:
     transactional bit are dropped. A new batch begins if the timestamp type (or the append time) changes, if a delta
     would not fit, and before `max_bytes` (uncompressed, including the header) is exceeded, though a single record may
     exceed it. With `codec` -1, each batch gets the codec of the batch from which its first record comes. A batch larger
-    than `max_decompressed_bytes` stays uncompressed, since readers would refuse to decompress it.
+    than `max_decompressed_bytes` is not compressed, since readers would refuse to decompress it.
 
     `keeps_horizons` is for compaction by key (KIP-534): tombstones (records with a null value) keep their batch's
     delete horizon, or get `delete_horizon` (ms, -1 for none) if it has none. The horizon is stored as the batch's
@@ -431,7 +431,7 @@ class Rewriter:
             self.horizon = -1
         self.base_offset = offset
         self.base_timestamp = timestamp if self.horizon < 0 else self.horizon
-        # -1 if all records are older than 1970, as producers set it.
+        # -1 if all timestamps are before 1970, which is what producers set.
         self.max_timestamp = max(timestamp, _NO_TIMESTAMP)
         self.batch_codec = self.source_codec if self.codec < 0 else self.codec
         return 0

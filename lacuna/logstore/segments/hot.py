@@ -18,7 +18,7 @@ def is_hot(lease_id: int) -> bool:
 
 
 def hot_lease(lease_id: int) -> int:
-    """Return the lease id for the ids of a lease's hot segments."""
+    """Return the lease id to use in the ids of a lease's hot segments."""
     return lease_id | HOT
 
 

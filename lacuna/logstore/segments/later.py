@@ -1,9 +1,10 @@
 """Finds segments written after the journal's end, which prove that the journal's real end has been lost.
 
 A lease is written to the journal before its holder receives it, so an object under a lease that the journal lacks
-proves that the journal was longer. In addition, each segment contains the position up to which its writer knew the
-journal to be durable. Only the newest objects are examined: those after each lease's last segment in the journal, and
-those under the next few lease ids. Hot segments are found through the copies that agents and jobs occasionally upload.
+proves that the journal was once longer. In addition, each segment contains the position up to which its writer knew
+that the journal was durable. Only the newest objects are examined: those after each lease's last segment in the
+journal, and those under the next few lease ids. Hot segments are found through the copies that agents and jobs
+occasionally upload.
 """
 
 from collections.abc import Iterator, Mapping

@@ -95,7 +95,7 @@ def encode_header(identity: SegmentIdentity) -> bytes:
 def encode_footer(
     identity: SegmentIdentity, slices: Sequence[segment_pb2.Slice], journal_position: int = 0
 ) -> bytes:
-    """Return the footer, uncompressed. The writer knows the journal to be durable up to `journal_position`."""
+    """Return the footer, uncompressed. The writer knows that the journal is durable up to `journal_position`."""
     return segment_pb2.Footer(
         journal_position=journal_position,
         cluster_id=identity.cluster_id,

@@ -4,7 +4,7 @@ The journal names its cluster as well. Control planes and agents compare the two
 journal is never used with a different cluster's bucket.
 
 The marker is never encrypted. If the other objects are encrypted, an object for each key indicates this, so that a
-process without the right keys learns this immediately, instead of reading bytes that look damaged.
+process without the right keys finds out immediately, instead of reading bytes that look damaged.
 """
 
 import json

@@ -225,7 +225,7 @@ class _Rewrite:
             delete_horizon=options.delete_horizon,
         )
         self._is_writing = False
-        # A small batch that waits for a neighbour; without one, it stays unchanged.
+        # A small batch that is waiting for a neighbour; if none follows, it stays unchanged.
         self._lonely: _StoredBatch | None = None
 
     def add(self, batch: _StoredBatch) -> list[Part]:

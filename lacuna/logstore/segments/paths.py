@@ -13,9 +13,9 @@
 
 `<lease>` is the lease id in 16 hexadecimal digits, *least significant first*. Lease ids count upwards, so the leases in
 use at any time differ in the first digit, where S3 splits its key space under load. All objects of a lease still share
-a prefix, so the collector finds what an ended lease left behind with one listing, and never lists the whole bucket.
-`<sequence>` is 12 digits, most significant first, so a lease's segments are listed in the order in which they were
-written.
+a prefix, so the collector needs only one listing to find what an ended lease left behind, and never lists the whole
+bucket. `<sequence>` is 12 digits, most significant first, so a lease's segments are listed in the order in which they
+were written.
 """
 
 import re
@@ -97,7 +97,7 @@ def segment_key(cluster_id: str, segment_id: SegmentId) -> str:
 
 
 def key_in_lease(cluster_id: str, lease_id: int, sequence: int) -> str:
-    """Like `segment_key`, but for a valid id in two parts: creating a SegmentId would take most of the time."""
+    """Like `segment_key`, but for a valid id given as two numbers: creating a SegmentId would take most of the time."""
     return f"{lease_prefix(cluster_id, lease_id)}{sequence:012x}.seg"
 
 
@@ -110,7 +110,7 @@ def lease_prefix(cluster_id: str, lease_id: int) -> str:
 
 
 def segments_prefix(cluster_id: str) -> str:
-    """Return the key prefix of all segments in a cluster. It is used by audits, which list everything."""
+    """Return the key prefix of all segments in a cluster, for audits, which list everything."""
     return f"{check_cluster_id(cluster_id)}/segments/"
 
 

@@ -68,7 +68,7 @@ def write_segment(
 ) -> WrittenSegment:
     """Lay out a segment. With `has_true_offsets`, each batch's base_offset must be its offset in the log.
 
-    The writer knows the journal to be durable up to `journal_position`.
+    The writer knows that the journal is durable up to `journal_position`.
 
     Raises ValueError if there are no slices, a slice has no batches, a partition occurs twice, a buffer is not exactly
     one batch, or true offsets do not ascend.

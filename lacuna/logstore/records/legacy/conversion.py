@@ -46,9 +46,9 @@ def from_batches(
 
     Offsets and holes are kept; timestamps are kept only in magic 1. Headers, producers and control batches are dropped.
     A compressed batch becomes one wrapper with the same codec, or several if it has more than MAX_WRAPPER_RECORDS
-    records. Records below `first_offset` are dropped, except those in a wrapper that also contains later records:
+    records. Records below `first_offset` are dropped, except those in a wrapper that also contains later records, since
     clients skip them. zstd becomes gzip, which every client can read and which compresses about as well. Kafka returns
-    UNSUPPORTED_COMPRESSION_TYPE for zstd, an error that clients of these versions do not recognize.
+    UNSUPPORTED_COMPRESSION_TYPE for zstd, an error that clients using these versions do not recognize.
 
     The result consists of complete messages and is at most `max_bytes` long, but always includes the first message.
     `batches` is not read further than needed. `max_decompressed_bytes` limits each batch. Raises the same errors as

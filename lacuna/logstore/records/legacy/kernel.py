@@ -96,7 +96,8 @@ class SectionWriter:
         self.size = 0
 
     def add(self, message_set: object, position: int, is_inner: bool = False) -> tuple:
-        """Add the messages from byte `position`. Return where the reading stopped, and whether that is at a wrapper.
+        """Add the messages that start at byte `position`. Return where reading stopped, and whether that is at a
+        wrapper.
 
         At a wrapper, the caller must add the inner set, which must not contain wrappers (`is_inner`), and then continue
         after the wrapper. Otherwise, the set has ended, and a truncated last message has been dropped. Raises

@@ -26,7 +26,7 @@ _STRIPE_BYTES: Final = 16
 
 
 def with_right_checksum(frame: Buffer) -> bytes:
-    """Return `frame` with the header checksum that the LZ4 frame format requires."""
+    """Return `frame` with the header checksum required by the LZ4 frame format."""
     return _with_checksum(bytes(frame), _FLAGS_AT)
 
 
@@ -48,7 +48,7 @@ def _with_checksum(frame: bytes, covered_from: int) -> bytes:
 
 
 def xxh32_short(data: bytes) -> int:
-    """Return the xxHash-32, with seed 0, of fewer than 16 bytes, since no frame header is longer."""
+    """Return the xxHash-32, with seed 0, of fewer than 16 bytes. No frame header is longer."""
     if len(data) >= _STRIPE_BYTES:
         raise ValueError(f"{len(data)} bytes are too many for the short form")
     one, two, three, four, five = _PRIMES

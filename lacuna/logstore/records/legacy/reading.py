@@ -178,7 +178,9 @@ def unwrap(wrapper: Entry, left: int, max_bytes: int) -> bytes:
 
 
 def inner_entries(wrapper: Entry, inner: bytes, *, verify: bool = True) -> Iterator[Entry]:
-    """Yield the entries of `inner`. Raises the same errors as `read_messages` for wrappers and a different magic."""
+    """Yield the entries of `inner`. Raises the same errors as `read_messages` for entries that are wrappers or have a
+    different magic.
+    """
     entry = None
     for entry in read_entries(inner, verify=verify):
         if entry.magic != wrapper.magic:
@@ -199,9 +201,9 @@ def inner_entries(wrapper: Entry, inner: bytes, *, verify: bool = True) -> Itera
 def absolute_base(wrapper_offset: int, last_inner_offset: int) -> int:
     """Return the number to add to the inner offsets of a wrapper of magic 1 (002_).
 
-    Normally, the last inner message has the wrapper's offset. But a wrapper of offset 0 comes from a producer that does
-    not know the offsets yet (librdkafka, kafka-python). As in Kafka, its inner offsets are used unchanged, since they
-    would otherwise become negative.
+    Normally, the last inner message has the wrapper's offset. But a wrapper with offset 0 comes from a producer that
+    does not know the offsets yet (librdkafka, kafka-python). As in Kafka, its inner offsets are used unchanged, since
+    they would otherwise become negative.
     """
     if wrapper_offset == 0:
         return 0
