@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class Context(NamedTuple):
     """The circumstances in which a command is decided.
 
-    `now_ms` is the time of the control plane's clock, never earlier than that of the last journal record. Each call of
+    `now_ms` is the time of the control plane's clock, never earlier than that of the last journal record. Each call to
     `new_id` returns 16 random bytes. `token` identifies the caller that is waiting for the reply if the command is
     parked. `session` is the number of the session that sent the command, or 0 if none did. While `is_time_doubtful` is
     true, the clocks disagree with `now_ms`, and nothing may be deleted based on age.

@@ -1,10 +1,10 @@
 """The rights of jobs, whose sessions belong to neither an agent nor a control plane.
 
 Jobs are compaction, exports, Spark's source and sink, verify, explain and the console. A job may use a verb whose row
-declares the necessary rights. It can obtain nothing that would let it act as an agent or a user: neither the agents'
-secret, nor credentials or delegation tokens, nor verbs that administer the cluster or serve clients. If the control
-plane has an authorizer, ACLs control access to topics, and replies omit what a job may not describe. Otherwise, a job
-may change any record.
+declares the necessary rights. It can obtain nothing that would let it act as an agent or a user, neither the agents'
+secret nor credentials or delegation tokens, and it may not use verbs that administer the cluster or serve clients. If
+the control plane has an authorizer, ACLs control access to topics, and replies omit what a job may not describe.
+Otherwise, a job may change any record.
 """
 
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ def _rule(verb: str | None) -> Rule | None:
 
 
 def _names_no_transaction(command: CommitSegment) -> bool:
-    """Whether a batch of a transaction lacks a transactional id, in which case no right would apply to it."""
+    """Whether a transactional batch lacks a transactional id, in which case no right would apply to it."""
     if len(command.batches) % COMMITTED_BATCH.size:
         return False  # the commit is malformed, and rejected as such
     return any(

@@ -51,7 +51,7 @@ class HostSession(Protocol):
         ...
 
     def close(self) -> None:
-        """End the session of a client that is gone, and drop its parked commands."""
+        """End the session of a client that has disconnected, and drop its parked commands."""
         ...
 
 

@@ -542,5 +542,7 @@ class BucketJournal:
 
 
 def _left(last: Mark, manifest: Manifest) -> Manifest:
-    """Return the manifest as its leader leaves it, so that no other writer has to wait for the lease to end."""
+    """Return the manifest that a leader leaves behind on closing, so that no other writer has to wait for the lease to
+    end.
+    """
     return replace(manifest, address=None, last=last)

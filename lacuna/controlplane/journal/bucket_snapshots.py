@@ -236,7 +236,7 @@ class BucketSnapshots:
         return found, damage
 
     async def _keys(self) -> dict[str, tuple[JournalSnapshotName, bool]]:
-        """Return all keys of snapshots: those of the indexes and of the parts."""
+        """Return the keys of all snapshot objects, both indexes and parts."""
         keys: dict[str, tuple[JournalSnapshotName, bool]] = {}
         last = ""
         while page := await self._bucket.list(JOURNAL_SNAPSHOTS_PREFIX, last):

@@ -69,7 +69,7 @@ class JournalTrimmed(JournalError):
 
 
 class JournalReplaced(JournalError):
-    """Records that have been read are no longer in the journal, which may have continued without them. Read it
+    """Records that have been read are no longer in the journal, which may have continued without them. Read the journal
     again.
     """
 

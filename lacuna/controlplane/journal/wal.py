@@ -66,7 +66,7 @@ class _Log:
 
 
 def find_damage(wal: bytes) -> WalDamage | None:
-    """Return the first invalid frame if later frames prove that it was once valid. None does not prove the log
+    """Return the first invalid frame if later frames prove that it was once valid. None does not prove that the log is
     intact.
     """
     found = _open(wal)

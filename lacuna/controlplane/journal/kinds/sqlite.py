@@ -36,7 +36,9 @@ def _target(setup: Setup) -> Target:
 
 
 def _path(address: str) -> str:
-    """Return the path of the file that an address identifies. A folder stands for the journal in it."""
+    """Return the path of the file that an address identifies. If it identifies a folder, this is the journal in that
+    folder.
+    """
     path = address.removeprefix(_SCHEME)
     if not path:
         raise UserError(

@@ -58,7 +58,9 @@ class BucketTarget:
         """Do nothing, since there is nothing to release."""
 
     async def _unfinished(self) -> VersionedObject | None:
-        """Return the manifest that an interrupted copy has left behind. Raises JournalForeign if there is a journal."""
+        """Return the manifest that an interrupted copy has left behind. Raises JournalForeign if there already is a
+        journal.
+        """
         found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
         remedy = (
             f"give a different bucket or prefix, or move {JOURNAL_MANIFEST_KEY} and all objects under "

@@ -51,7 +51,7 @@ class PostgresqlTarget:
         """Do nothing, since there is nothing to release."""
 
     async def _is_unfinished(self, connection: Connection) -> bool:
-        """Whether an interrupted copy has left tables here. Raises JournalForeign if they are those of a journal."""
+        """Whether an interrupted copy has left tables here. Raises JournalForeign if they belong to a journal."""
         if not await is_there(connection):
             return False
         try:
