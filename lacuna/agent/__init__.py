@@ -1,1 +1,1 @@
-"""The agent: serves Kafka clients."""
+"""The agent, which serves Kafka clients."""

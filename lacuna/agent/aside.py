@@ -18,7 +18,7 @@ _LOOK_SECONDS: Final = 0.5
 
 
 class Aside:
-    """Checks twice a second whether the leading control plane is unreachable."""
+    """Checks twice a second whether the leading control plane can be reached."""
 
     def __init__(self, control: ControlClient, server: AgentServer) -> None:
         self._control = control

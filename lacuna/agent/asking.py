@@ -22,7 +22,7 @@ class Whereabouts:
     store: str = ""
 
     def message(self) -> Places:
-        """Return these locations for jobs. A store's URL contains no secrets, but may name files on this machine."""
+        """Return these locations as a message for jobs. A store's URL contains no secrets, but may name local files."""
         place = self.control
         return Places(
             control="" if place is None else place.address,

@@ -68,6 +68,6 @@ def _commit_of(topic_id: bytes, partition: PartitionCommit) -> CommittedOffset:
 
 
 def merged(error_codes: Sequence[int], answered: Sequence[int]) -> Iterator[int]:
-    """Yield each partition's own error code, or if that is 0, the control plane's next code in `answered`."""
+    """Yield each partition's own error code or, if that is 0, the control plane's next code in `answered`."""
     each_answer = iter(answered)
     return (error_code or next(each_answer) for error_code in error_codes)

@@ -89,7 +89,7 @@ class FrameReader:
         is_known: Callable[[int, int], bool],
         header_versions: dict[int, int] | None = None,
     ) -> None:
-        """`is_known(api_key, version)` returns whether a request is served; if not, the request raises FrameError.
+        """`is_known(api_key, version)` returns whether a request is served; reading any other raises FrameError.
 
         `header_versions` caches header versions of requests that are known to be served, by api key << 16 | version.
         """

@@ -69,7 +69,7 @@ class FlowControl:
         self._budget.take(more)
 
     def released(self, requests: int, size: int) -> None:
-        """Stop counting answered or dropped requests of `size` bytes, and resume reading if possible."""
+        """Stop counting answered or dropped requests with a total of `size` bytes, and resume reading if possible."""
         self.requests -= requests
         self._bytes -= size
         self._metrics.request_bytes_now -= size

@@ -271,7 +271,7 @@ class AgentLease:
             except (ControlPlaneUnavailable, CommandRefused) as error:
                 failures += 1
                 self._metrics.lease_renewals_failed += 1
-                # A control plane can be away for minutes, during which each attempt fails the same way.
+                # A control plane can be unreachable for minutes, during which each attempt fails the same way.
                 level = logging.WARNING if failures == 1 else logging.DEBUG
                 log.log(level, "the lease could not be renewed, retrying: %s", error)
                 await self._wait(_RETRY_SECONDS)

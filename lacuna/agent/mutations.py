@@ -1,6 +1,7 @@
 """The quota on topic changes (KIP-599): the changes that a request makes, and its answer if the quota forbids them.
 
-Only actual changes use the quota. A topic that already exists, or that the client may not create, uses nothing.
+Only actual changes count towards the quota. A topic that already exists, or that the client may not create, does not
+count.
 """
 
 from typing import Any, Final, NamedTuple

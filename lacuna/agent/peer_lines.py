@@ -2,8 +2,8 @@
 
 The control plane hides an agent one second after its session has broken. When an agent dies, however, its clients
 immediately query another agent, and franz-go then waits five seconds before it repeats the query. An agent therefore
-does not advertise an agent whose connection has just broken. Any agent serves any partition, so a wrong guess does no
-harm.
+does not advertise another one if the connection between them has just broken. Any agent serves any partition, so a
+wrong guess does no harm.
 """
 
 import asyncio

@@ -1,8 +1,9 @@
-"""Asks other agents, while no control plane can be reached, whether clients have been sent to them (adr/0034).
+"""Asks other agents, while no control plane can be reached, whether this agent's clients have been sent to them
+(adr/0034).
 
-If only this agent is cut off, its clients should move to the other agents. If no control plane leads, they have nowhere
-to go and should stay. Only the other agents know which is the case: an agent with a session stops advertising this
-agent one second after the control plane has lost contact with it.
+If only this agent is cut off, its clients should move to the other agents. If there is no leader, they have nowhere to
+go and should stay. Only the other agents know which is the case: an agent with a session stops advertising this agent
+one second after the control plane has lost contact with it.
 """
 
 import asyncio

@@ -93,7 +93,7 @@ def api_names() -> Mapping[int, str]:
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """Return the response header's version: 1 with tagged fields, else 0, as always for ApiVersions (KIP-511)."""
+    """Return the response header's version: 1 with tagged fields, else 0; always 0 for ApiVersions (KIP-511)."""
     if api_key == API_VERSIONS_KEY:
         return 0
     return request_header_version(api_key, version) - 1

@@ -129,9 +129,10 @@ class AgentServer:
     async def hand_over(self) -> None:
         """Tell clients to move to other agents, until they have moved or hand_over_ms has passed.
 
-        The control plane must know first (`AgentLease.leave`), or the clients would be sent back. A client that is told
-        to move asks over its existing connection which agent to use, and connects to that agent. If its connection
-        closed first, librdkafka would try to connect to this agent again, with pauses of up to ten seconds.
+        The control plane must be informed first (`AgentLease.leave`); otherwise, the clients would be sent back to this
+        agent. A client that is told to move asks over its existing connection which agent to use, and connects to that
+        agent. If its connection closed first, librdkafka would try to connect to this agent again, with pauses of up to
+        ten seconds.
         """
         self.is_handing_over = True
         loop = asyncio.get_running_loop()

@@ -4,8 +4,8 @@
 
 One request is served at a time, as in Kafka, except that requests to a pipelined API (Produce) start in order and
 finish in any order, so that several of them share a flush. A request to any other API waits until they are answered. A
-slot keeps the place of each answer. A handler starts as soon as its request is complete and allowed to run, and gets a
-task only if it has to wait.
+slot reserves the place of each answer. A handler starts as soon as its request is complete and allowed to run, and gets
+a task only if it has to wait.
 """
 
 import asyncio
@@ -154,7 +154,7 @@ class Serving:
         self.go_on()
 
     def go_on(self) -> None:
-        """Start the requests that may start now: after one arrives or is answered, or once writing may continue."""
+        """Start the requests that may start now. Called when one arrives or is answered, or writing resumes."""
         while self._frames and self._connection.may_serve:
             frame = self._frames[0]
             api = self._registry.get(frame.api_key, frame.api_version)

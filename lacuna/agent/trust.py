@@ -1,16 +1,16 @@
 """Trust: decides whether clients may be answered from the views, which depends on when the views were last known to be
 correct (S7).
 
-Changes made through other agents reach an agent over its session, a moment after those agents have answered them. An
-agent that was suspended, or whose session stalls, does not know that its views are out of date. When it resumes, it
+Changes made through other agents reach an agent over its session, a moment after those agents have acknowledged them.
+An agent that was suspended, or whose session stalls, does not know that its views are out of date. When it resumes, it
 could answer from stale views before it has read the changes made in the meantime. Therefore, every reply to a call
 confirms the views as of the start of the call, since a reply arrives after all changes that it reflects (adr/0003).
 Time is that of the event loop, which advances while the process is suspended. Renewing the lease is such a call, and a
-request that needs more recent views makes one.
+request that needs more recent views makes such a call itself.
 
-Views that are not trusted still show the records known before, and the record at an offset never changes. While no
-control plane can be reached, fetches therefore continue to read from such views, but no answer states that the log ends
-(adr/0034).
+Views that are not trusted still show the records that were known before, and the record at an offset never changes.
+While no control plane can be reached, fetches therefore continue to read from such views, but no answer states that the
+log ends (adr/0034).
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The client side of a connection, without I/O: builds request frames, parses responses, and authenticates with SASL.
 
-A frame is an int32 size followed by that many bytes, a header and a message. A connection carries one request at a
-time.
+A frame is an int32 size followed by that many bytes, which hold a header and a message. A connection carries one
+request at a time.
 """
 
 from collections.abc import Sequence

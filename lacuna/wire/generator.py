@@ -232,7 +232,7 @@ def element(kind: str) -> str:
 
 
 def is_same(part: Part, fields: Sequence[Definition], structs: Mapping[str, str]) -> bool:
-    """Whether a part has the same layout as these fields, whatever their descriptions say."""
+    """Whether a part has the same layout as these fields, regardless of their descriptions."""
     return part.structs == structs and _layout(part.fields) == _layout(fields)
 
 

@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from lacuna.wire.layout import Buffers, Bytes, Int16, Int32, Int64, String, messages
 
-#: Far from Kafka's keys: the letters "La", and "Lb".
+#: The letters "La" and "Lb" as numbers, which are far from Kafka's API keys.
 READ_CHUNK_KEY: Final = 0x4C61
 ASK_CONTROL_KEY: Final = 0x4C62
 OWN_KEYS: Final = frozenset({READ_CHUNK_KEY, ASK_CONTROL_KEY})

@@ -57,7 +57,8 @@ async def alter_each(
     validate_only: bool,
     replaces_all: bool,
 ) -> list[tuple[int, str | None, int, str]]:
-    """Alter each resource with its own command, so that each fails independently, and return the fields of the answers.
+    """Alter each resource with its own command, so that a failure affects only one resource. Return the fields of the
+    answers.
 
     `change` converts a config in the request to a change for the control plane.
     """

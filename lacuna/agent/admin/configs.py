@@ -1,8 +1,9 @@
 """Configs as DescribeConfigs and CreateTopics show them: values, sources and documentation.
 
 Topic configs come from controlplane/shared/topic_configs.py, and group configs from
-controlplane/shared/group_configs.py. An agent's configs are its settings, under Kafka's names where Kafka has them;
-these and the levels of its loggers are read-only. All client metrics subscriptions show the same values.
+controlplane/shared/group_configs.py. An agent's configs are its settings, under Kafka's names where those exist, and
+the configs in controlplane/shared/broker_configs.py, which are the only ones that can be altered. The levels of its
+loggers are read-only. All client metrics subscriptions show the same values.
 """
 
 import logging

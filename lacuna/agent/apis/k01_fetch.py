@@ -10,8 +10,8 @@ Other agents may have acknowledged records that this agent does not know yet. To
 connection or session waits for a confirming read (S7). While no control plane can be reached, fetches still return the
 records known before the outage, and KAFKA_STORAGE_ERROR at the end of those records (adr/0034).
 
-v0-v3, for clients before 0.11 (S24), return read_uncommitted records as message sets of magic 0 (v0-v1) or 1. The
-conversion drops headers and the producer's id, epoch and sequence, as in Kafka. zstd batches are recompressed with
+v0-v3, used by clients before 0.11 (S24), are read_uncommitted and return message sets of magic 0 (v0-v1) or 1 (v2-v3).
+The conversion drops headers and the producer's id, epoch and sequence, as in Kafka. zstd batches are recompressed with
 gzip, whereas Kafka returns an error. agent/fetch/message_sets.py describes how such a client sees holes and limits.
 """
 

@@ -205,7 +205,7 @@ async def _look_up(
 
 
 def _left(view: PartitionView, position: int) -> TimedOffset:
-    """Count the records that a read_committed consumer has yet to read or, in an internal topic, the offsets."""
+    """Count the records (in an internal topic, the offsets) that a read_committed consumer has yet to read."""
     if is_internal(view.topic_id):
         return TimedOffset(max(view.last_stable_offset - position, 0), -1)
     return TimedOffset(*behind(view, position))
@@ -243,8 +243,7 @@ async def _before(
 def offsets_before(
     view: PartitionView, timestamp: int, max_num_offsets: int, now_ms: int
 ) -> tuple[int, ...]:
-    """Return v0's answer for `timestamp` (ms): the first offsets of the extents at or before that time, the latest
-    first.
+    """Return v0's answer for `timestamp` (ms): the first offset of each extent up to that time, the latest first.
 
     Returns at most `max_num_offsets` offsets, and at most MAX_OFFSETS unless `timestamp` is EARLIEST.
     """

@@ -7,11 +7,12 @@ client names the cluster and the node that it expects, if it knows them. If this
 another node, REBOOTSTRAP_REQUIRED makes the client start over from its bootstrap servers (KIP-1242).
 
 Features (KIP-584): `transaction.version` 2 is finalized, which turns on KIP-890 in clients that support it (S9).
-Clients use the feature only if the epoch of the finalized features is not negative. Its supported range begins at 0,
-which clients below v4 cannot read, so answers below v4 omit the range. The same applies to `group.version` 1, which
-announces consumer groups (KIP-848, S26), to `share.version` 2, which announces share groups (KIP-932) with dead-letter
-queues (KIP-1191), and to `streams.version` 1, which announces streams groups (KIP-1071). `metadata.version` is that of
-Kafka 4.4. Lacuna has no such metadata, but tools derive the cluster's release from this feature.
+Clients use the feature only if the epoch of the finalized features is not negative. The feature's supported range
+begins at 0, which clients cannot read before v4, so answers before v4 omit the range. The same applies to
+`group.version` 1, which announces consumer groups (KIP-848, S26), to `share.version` 2, which announces share groups
+(KIP-932) with dead-letter queues (KIP-1191), and to `streams.version` 1, which announces streams groups (KIP-1071).
+`metadata.version` is that of Kafka 4.4. Lacuna has no such metadata, but tools derive the cluster's release from this
+feature.
 """
 
 import re

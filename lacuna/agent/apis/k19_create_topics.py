@@ -3,9 +3,9 @@
 A replication factor of -1, or of 1 or more, is accepted, although there are no replicas: records are in the object
 store before they are acknowledged. A replica assignment only determines the number of partitions, which must be
 numbered from 0 and have the same number of distinct brokers each. An assignment combined with a count or a factor
-returns INVALID_REQUEST, as in Kafka. -1 partitions means `num_partitions`. A config that Kafka does not have, or that
-Lacuna cannot honour, returns INVALID_CONFIG. A name that appears twice returns INVALID_REQUEST. The answer contains
-partition counts and configs from v5 on (KIP-525), and topic ids from v7 on (KIP-516).
+returns INVALID_REQUEST, as in Kafka. A partition count of -1 means `num_partitions`. A config that Kafka does not have,
+or that Lacuna cannot honour, returns INVALID_CONFIG. A name that appears twice returns INVALID_REQUEST. The answer
+contains partition counts and configs from v5 on (KIP-525), and topic ids from v7 on (KIP-516).
 """
 
 from collections import Counter
@@ -57,8 +57,8 @@ async def handle(call: Call, request: wire.CreateTopicsRequest) -> wire.CreateTo
 def _commands(creations: list[CreateTopic], validate_only: bool) -> list[list[CreateTopic]]:
     """Divide the topics among commands, so that each decision of the control plane is short.
 
-    If the request only validates, all topics are in one command, because topics that are individually valid may
-    together be too many or in conflict.
+    If the topics are only to be validated, they are all in one command, because topics that are individually valid may
+    conflict or be too many together.
     """
     if validate_only or sum(max(each.partition_count, 0) for each in creations) > _MOST_CREATED:
         return [creations] if creations else []

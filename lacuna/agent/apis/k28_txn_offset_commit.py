@@ -1,4 +1,4 @@
-"""TxnOffsetCommit v0-v6: stages offsets of a group that take effect when the transaction commits (S26, KIP-98).
+"""TxnOffsetCommit v0-v6: stages a group's offsets, which take effect when the transaction commits (S26, KIP-98).
 
 From v3 on, the member names itself, and a fenced member cannot commit (KIP-447). In v5, which belongs to TV2, the
 request itself adds the group to the transaction (KIP-890). If the group is not in the transaction, v0-v3 return

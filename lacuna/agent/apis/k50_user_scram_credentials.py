@@ -3,7 +3,7 @@
 A named user without credentials returns RESOURCE_NOT_FOUND, and a user named twice returns DUPLICATE_RESOURCE. Users
 from sasl.users.file are not included, since clients of this API cannot alter them.
 
-AlterUserScramCredentials v0 (KIP-554): sets and deletes the credentials of users for SCRAM and PLAIN.
+AlterUserScramCredentials v0 (KIP-554): sets and deletes users' SCRAM and PLAIN credentials.
 
 The agent never receives passwords, because clients send them salted. All valid changes are applied in one command. A
 client that authenticated with a delegation token may not make changes. The password of a user in sasl.users.file cannot

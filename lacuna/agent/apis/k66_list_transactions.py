@@ -32,8 +32,8 @@ from lacuna.wire.messages import transactions as wire
 _MAX_PATTERN_SIZE = 4096
 #: The largest compiled pattern, in bytes. RE2 rejects larger ones.
 _MAX_PATTERN_MEMORY = 1 << 20
-#: The largest compiled pattern in instructions, as for the expressions of consumer groups. Patterns such as "(.?){999}"
-#: take 20 ms for one id.
+#: The largest compiled pattern in instructions, the same as for the regular expressions of consumer groups. Patterns
+#: such as "(.?){999}" take 20 ms for one id.
 _MAX_PROGRAM_SIZE = 5000
 #: The number of ids handled in one iteration of the event loop, which takes 1 to 2 ms.
 _SLICE: Final = 500

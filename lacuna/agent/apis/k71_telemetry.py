@@ -5,9 +5,9 @@ that sends the request anyway repeats it after five minutes, and never pushes me
 
 PushTelemetry v0 (KIP-714): drops pushed metrics, since none were requested.
 
-A push without an instance id returns INVALID_REQUEST. A push for a different subscription returns
-UNKNOWN_SUBSCRIPTION_ID, a push of more than 1 MiB returns TELEMETRY_TOO_LARGE, and a push in a codec that was not
-offered returns UNSUPPORTED_COMPRESSION_TYPE. Nothing is decompressed.
+A push without an instance id returns INVALID_REQUEST. A push for another subscription returns UNKNOWN_SUBSCRIPTION_ID,
+a push of more than 1 MiB returns TELEMETRY_TOO_LARGE, and a push compressed with a codec that was not offered returns
+UNSUPPORTED_COMPRESSION_TYPE. Nothing is decompressed.
 """
 
 from uuid import UUID

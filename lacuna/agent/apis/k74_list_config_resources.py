@@ -1,8 +1,8 @@
 """ListConfigResources v0-v1 (KIP-1142). v0 is KIP-714's list of client metrics subscriptions.
 
-Lists topics, agents, their loggers, and groups that have configs. There are no client metrics subscriptions. In v1, a
-request may name resource types; if it names none, all types are listed. An unknown type returns UNSUPPORTED_VERSION, as
-in Kafka.
+Lists topics, agents and their loggers, and the groups that have configs. There are no client metrics subscriptions. In
+v1, a request may name resource types; if it names none, all types are listed. An unknown type returns
+UNSUPPORTED_VERSION, as in Kafka.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,10 +1,10 @@
 """DescribeTopicPartitions v0 (KIP-966): describes topics in the order of their names, with as many partitions as fit.
 
 If the request names no topics, all topics are described. The answer ends after `response_partition_limit` partitions
-(at least 1, at most 2000), and its `next_cursor` says where the next answer begins. If the cursor names a topic that is
-not among those requested, or a negative partition, every topic gets INVALID_REQUEST. If all topics are requested, the
-cursor's topic may have been deleted in the meantime. The leader is the only replica, and there are no eligible leader
-replicas. Authorized operations are always included.
+(at least 1, at most 2000), and its `next_cursor` specifies where the next answer begins. If the cursor names a topic
+that is not among those requested, or a negative partition, every topic gets INVALID_REQUEST. If all topics are
+requested, the cursor's topic may have been deleted in the meantime. The leader is the only replica, and there are no
+eligible leader replicas. Authorized operations are always included.
 """
 
 from lacuna.agent import placement, rendezvous

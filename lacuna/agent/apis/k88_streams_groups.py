@@ -90,7 +90,7 @@ async def _create_missing(
 
 
 async def _create(call: Call, infos: Iterable[kept.InternalTopicInfo]) -> dict[str, str]:
-    """Create topics. Return the reason for each topic that could not be created, by name."""
+    """Create topics. For each topic that could not be created, return the reason by topic name."""
     creations = [
         CreateTopic(name=each.name, partition_count=each.partition_count, configs=each.configs)
         for each in infos

@@ -2,7 +2,7 @@
 and delete the offsets of share groups.
 
 A group's offset in a partition is that of its first unfinished record. v1 adds the lag (KIP-1226), the number of
-unfinished offsets from there to the end. Offsets can be altered or deleted only while the group has no members.
+unfinished offsets from that record to the end. Offsets can be altered or deleted only while the group has no members.
 """
 
 from collections.abc import Iterable, Iterator

@@ -26,7 +26,7 @@ def size_of(answer: PartitionData) -> int:
 
 
 def by_topic(answers: Iterable[tuple[Interest, PartitionData]]) -> list[FetchableTopicResponse]:
-    """Group the answers by topic, and keep the order of each topic's partitions."""
+    """Group the answers by topic, keeping the order of each topic's partitions."""
     topics: dict[tuple[str, bytes], list[PartitionData]] = {}
     for interest, answer in answers:
         topics.setdefault((interest.name, interest.topic_id), []).append(answer)

@@ -1,9 +1,10 @@
 """The cache of extents that have been read, checked and given their offsets. It is bounded and shared by all fetches.
 
-A cached piece is found by its partition and offset, if its place in the bucket is the same (`stretches`). The result of
-one read, flush or coalescing is one `Load`, which is evicted as a whole, so that eviction actually frees memory and the
-cache stays within its bound. Concurrent fetches share a read. Reads run in threads, and everything else runs in the
-event loop. The cache returns spans, whose batches are as produced, or coalesced once for all fetches.
+A cached piece is found by its partition and offset, provided that its place in the bucket is still the same
+(`stretches`). The result of one read, flush or coalescing is one `Load`, which is evicted as a whole, so that eviction
+actually frees memory and the cache stays within its bound. Concurrent fetches share a read. Reads run in threads, and
+everything else runs in the event loop. The cache returns spans, whose batches are as produced, or coalesced once for
+all fetches.
 """
 
 import asyncio
@@ -184,7 +185,7 @@ class ExtentCache:
         return end
 
     def coalesce(self, spans: Sequence[Span]) -> list[Span]:
-        """Return spans with the same records, with small batches coalesced (S19). Raises ExtentCorruptError."""
+        """Return spans with the same records, in which small batches are coalesced (S19). Raises ExtentCorruptError."""
         if not any(span.is_small for span in spans):
             return list(spans)
         return [one if isinstance(one, Span) else self._coalesce(one) for one in coalescible(spans)]
@@ -308,7 +309,7 @@ class ExtentCache:
         return min(_LOAD_BYTES, max(total // self._max_reads, 1))
 
     def _not_under_way(self, run: Run, tasks: dict[_Reading, None]) -> Iterator[Run]:
-        """Yield the parts of a run that no read under way covers, and add the reads that cover the others to `tasks`.
+        """Yield the parts of a run that no read under way covers, and add the reads that cover the rest to `tasks`.
 
         The pieces on both sides of such a read become two stretches, since a single one would hide the read's result.
         """
@@ -506,7 +507,7 @@ class _Read:
         return spans, None
 
     def _look(self, run: Run, index: int) -> tuple[Stretch, int] | None:
-        """Find a piece that lies in a stretch partly covered by another one."""
+        """Find a piece that lies in a stretch partly covered by another stretch."""
         for stretch in self._all:
             if stretch.partition == run.partition:
                 first = stretch.index_of(run.pieces, index)

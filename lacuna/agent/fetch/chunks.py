@@ -71,7 +71,7 @@ class _Section:
 class _Flight:
     """A read of an object's bytes from `position` to `end`, under way or waiting for its turn.
 
-    `waiters` counts the callers that wait for the read.
+    `waiters` counts the callers that are waiting for the read.
     """
 
     __slots__ = ("end", "has_begun", "position", "reading", "waiters")

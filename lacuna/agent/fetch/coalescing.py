@@ -1,4 +1,4 @@
-"""Coalesces spans of small batches into large batches (S19); pure.
+"""Coalesces spans of small batches into large batches (S19). Has no side effects.
 
 To bound the cost, at most COALESCE_SOURCE_BYTES (or one piece) are coalesced at a time.
 """

@@ -1,6 +1,7 @@
-"""The fates of a read_committed consumer's records between two offsets, as readable rows for `lacuna explain`; pure.
+"""The fates of a read_committed consumer's records between two offsets, as readable rows for `lacuna explain`.
 
-Uses the same extents and dead ranges as a fetch plan, but lists every extent, including those that a fetch skips.
+Uses the same extents and dead ranges as a fetch plan, but lists every extent, including those that a fetch skips. Has
+no side effects.
 """
 
 from collections.abc import Iterator

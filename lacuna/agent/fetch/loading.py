@@ -1,8 +1,8 @@
 """Turns missing pieces into stretches by planning the reads and their order, and performing them.
 
 The pieces that a fetch lacks are divided into loads in the order of their places in the bucket, so that neighbours in
-an object are read together, whatever their partition. In a load's buffer they are ordered by partition and offset, so
-that many small pieces can be sent as one slice.
+an object are read together, even if they belong to different partitions. In a load's buffer they are ordered by
+partition and offset, so that many small pieces can be sent as one slice.
 """
 
 import sys
@@ -116,8 +116,8 @@ def plan_loads(
     """Plan loads of about `load_bytes` for runs of pieces, in the order of their places in the bucket.
 
     Pieces with at most `read_gap` bytes between them share a read (S18) of at most `max_read_bytes`, unless one piece
-    is larger. The pieces of a read begin in one chunk of `chunk_bytes` of their object. `key_of` returns the key of a
-    segment, given its lease id and sequence.
+    is larger. All pieces of a read begin in the same chunk of their object, which has `chunk_bytes` bytes. `key_of`
+    returns the key of a segment, given its lease id and sequence.
     """
     reads_of = partial(
         plan_reads,

@@ -83,7 +83,7 @@ async def _latest(
 
 
 def _latest_extent(view: PartitionView, offset: int, is_committed: bool) -> int | None:
-    """Return the index of the first visible extent after `offset` with the largest timestamp, if any has one."""
+    """Return the index of the first visible extent after `offset` with the largest timestamp, or None."""
     max_timestamps = view.extents.max_timestamps
     best, latest = None, -1
     for start, stop in live_slices(*_visible(view, offset, is_committed)):

@@ -1,7 +1,7 @@
 """The memory into which fetched records are read: one region whose parts are reused.
 
 The system fills each page of fresh memory with zeros on its first use, which takes longer than copying records into it.
-In a region, this happens only once per page. Huge pages would be cheaper on systems that have them available, but much
+In a region, this happens only once per page. Huge pages would be cheaper on systems where they are available, but much
 more expensive in a virtual machine that has returned its memory to the host.
 """
 

@@ -90,7 +90,7 @@ class _Reading:
         self.has_moved = False
 
     async def read(self, max_wait_ms: int) -> list[tuple[str, PartitionData]]:
-        """Return (topic name, answer) for each partition, empty if no records arrive within `max_wait_ms`."""
+        """Return (topic name, answer) for each partition; answers are empty if no records arrive in `max_wait_ms`."""
         topics = [FetchTopic(name, partitions=[asked]) for (name, _), asked in self._wanted.items()]
         request = self._request._replace(max_wait_ms=max_wait_ms, topics=topics)
         response = await self._service.fetch(request, self._version, self._permission)

@@ -1,4 +1,4 @@
-"""Requests chunks from other agents, at the port that also serves their clients.
+"""Requests chunks from other agents, on the port that also serves their clients.
 
 A connection carries one request at a time, so that no answer waits for another. It is reused for later requests until
 the other agent closes it.
@@ -187,7 +187,7 @@ class _Peer:
 
     def __init__(self) -> None:
         self.free = asyncio.Semaphore(_MOST_REQUESTS)
-        #: All open connections, and those without a request, with the last used at the end.
+        #: All open connections, and the idle ones among them, the most recently used last.
         self.lines: set[_Line] = set()
         self.idle: list[_Line] = []
         #: The requests under way, and those that are waiting.

@@ -1,4 +1,4 @@
-"""Plans which records a fetch of one partition reads, drops and skips (S13-S18); pure.
+"""Plans which records a fetch of one partition reads, drops and skips (S13-S18). Has no side effects.
 
 A plan is made from the extents and dead ranges in the partition's view, without reading records. An extent is live or
 dead as a whole, since none spans two transactions. A dead range is found by bisection and skipped in one step, however

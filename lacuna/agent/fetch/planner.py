@@ -216,9 +216,9 @@ class Planner:
 
         Return whether there is no control plane to call, and the interests that are ready.
 
-        While no control plane leads, views that were current when the session ended are used as long as they are
-        trusted, so that consumers of existing records do not notice a takeover. After that, the views show only the
-        records known before the outage.
+        While there is no leader, views that were current when the session ended are used as long as they are trusted,
+        so that consumers of existing records do not notice a takeover. After that, the views show only the records
+        known before the outage.
         """
         cluster = self._control.cluster
         while True:

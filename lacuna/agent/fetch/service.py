@@ -317,7 +317,7 @@ def _may_share(settings: FetchSettings, store: ObjectStore, zone: Zone) -> bool:
     """Whether agents in a zone share reads. By default, they do if a request to the store costs more than a network
     hop.
 
-    Traffic between agents that name no zone may cross zone boundaries, which costs far more than requests.
+    Traffic between agents without a zone name may cross zone boundaries, which costs far more than requests.
     """
     if settings.zone_reads == "auto":
         return store.read_gap > 0 and zone.name != ""

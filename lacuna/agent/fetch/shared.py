@@ -26,7 +26,8 @@ log = logging.getLogger("lacuna.agent.fetch")
 
 @dataclass(slots=True, kw_only=True)
 class SharedMetrics:
-    """Counters of ranges: received from other agents, requested without success, sent to others, and refused to others.
+    """Counters of the ranges received from other agents, requested from them without success, sent to them, and denied
+    to them.
 
     `damaged` counts ranges that were damaged on arrival but intact in the bucket.
     """
@@ -50,7 +51,7 @@ class Brought:
 
 
 class SharedReads:
-    """The reads that one agent does for its zone, and the ranges that it gets from other agents in the zone.
+    """The reads that one agent performs for its zone, and the ranges that it gets from other agents in the zone.
 
     Unsent answers to other agents take up at most `max_answer_bytes` of memory, unless there is only one.
     """
@@ -91,7 +92,7 @@ class SharedReads:
         return self._promised + self._answers.total
 
     async def bring(self, plan: LoadPlan, buffer: WritableBuffer) -> Brought:
-        """Do as many of the plan's reads as possible through the zone, into a `buffer` of the plan's size."""
+        """Perform as many of the plan's reads as possible through the zone, into a `buffer` of the plan's size."""
         deadline = asyncio.get_running_loop().time() + self._zone.patience
         brought = Brought()
         await asyncio.gather(
@@ -156,7 +157,7 @@ class SharedReads:
     async def _bring(
         self, plan: LoadPlan, at: int, buffer: WritableBuffer, brought: Brought, deadline: float
     ) -> None:
-        """Do one of the plan's reads through the zone, or leave it to the load if the deadline passes."""
+        """Perform one of the plan's reads through the zone, or leave it to the load if the deadline passes."""
         read = plan.reads[at]
         if not self.chunks.takes(read.position, read.size):
             return

@@ -1,5 +1,5 @@
-"""Turns spans into the buffers of an answer by cutting them to the limits and filling the hole that follows (S15-S17);
-pure.
+"""Turns spans into the buffers of an answer by cutting them to the limits and filling the hole that follows (S15-S17).
+Has no side effects.
 
 Batches are sent as slices of the cache. A filler moves the client past a hole after the last record. If there are no
 records, the filler is the entire answer.

@@ -1,4 +1,4 @@
-"""The agents in this agent's zone. For each chunk, one of them reads the bucket for all (adr/0039).
+"""The agents in this agent's zone. For each chunk, one of them reads the bucket for all of them (adr/0039).
 
 The owner of a chunk is chosen by rendezvous hashing among the live agents in the zone. If two agents temporarily see
 different live agents, they choose different owners and the chunk is read twice, which does no harm.

@@ -91,7 +91,7 @@ async def describe_configs(
 
 
 async def alter_configs(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
-    """Requires AlterConfigs on each topic or group, and on the cluster for agents, but ClusterAction for loggers."""
+    """Requires AlterConfigs on each topic or group and, for agents, on the cluster. Loggers require ClusterAction."""
 
     def code_of(resource: AlteredResource) -> int:
         kind, name = _place(resource.resource_type, resource.resource_name)
@@ -184,7 +184,7 @@ def _hide(session: SessionResponse, to_ask: PrincipalRights, principal: str) -> 
 async def create_delegation_token(
     rights: Rights, api: AnyApi, call: Call, request: CreateDelegationTokenRequest
 ) -> Any:
-    """Requires CreateTokens on an owner other than the client (KIP-373); the client's own tokens need no right."""
+    """Requires CreateTokens on an owner other than the client (KIP-373). The client's own tokens require no right."""
     owner = rights.principal
     if request.owner_principal_name:
         owner = Principal(request.owner_principal_type or "", request.owner_principal_name)

@@ -1,9 +1,9 @@
 """Cleaning: compacts topics by key, in passes over one partition at a time (docs/adr/0073).
 
-A pass notes the newest offset of each key in the dirty part of the log, as far as the keys fit into memory. It then
-rewrites the log from its start up to the last noted offset, range by range, without superseded records and without
+A pass notes the newest offset of each key in the dirty part of the log, for as long as the keys fit into memory. It
+then rewrites the log from its start up to the last noted offset, range by range, without superseded records and without
 tombstones that are no longer needed. Each range is swapped independently. A pass that ends early has dropped only
-records that later ones supersede, and the next pass does the rest.
+records that later records supersede, and the next pass does the rest.
 """
 
 import asyncio
@@ -107,7 +107,7 @@ class CleaningMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanReport:
-    """The result of one pass: counts, and sizes in bytes. `failure` says why a part of the log was left out."""
+    """The result of one pass: counts, and sizes in bytes. `failure` is why a part of the log was left out."""
 
     superseded: int
     tombstones: int
@@ -131,8 +131,8 @@ class _EndedError(Exception):
 class _Swept(NamedTuple):
     """The result of rewriting a range. The next range begins at `next_offset`.
 
-    `swap` replaces the extents that change with `runs`; without it, no extent changes. `failed_at` is the offset of the
-    first extent that could not be read, before which the swap ends, or -1.
+    `swap` replaces the extents that change with `runs`; if it is None, no extent changes. `failed_at` is the offset of
+    the first extent that could not be read, before which the swap ends, or -1.
     """
 
     next_offset: int
@@ -147,7 +147,7 @@ class _Pass:
     """The state of a pass under way, and its work on one range, which runs in a thread.
 
     The pass ends at `end_offset`, which moves while keys are noted. From `failed_at` on, unless it is -1, superseded
-    records may remain. `reasons` says why objects could not be read.
+    records may remain. `reasons` holds the errors of the objects that could not be read.
     """
 
     def __init__(

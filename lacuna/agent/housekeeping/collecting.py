@@ -144,7 +144,7 @@ class Collector:
         return deleted
 
     def _list(self, lease_id: int) -> list[SegmentId]:
-        """List the objects of a lease. For a hot lease, these are objects that jobs put for its segments."""
+        """List the objects of a lease. For a hot lease, these are objects put into the bucket for its segments."""
         prefixes = (
             lease_prefix(self._lease.cluster_id, each) for each in (lease_id, hot_lease(lease_id))
         )

@@ -93,8 +93,8 @@ class MergeReport:
     """The result of one merge: counts, and sizes in bytes.
 
     `partitions` includes the `refused` ones, but not the `failed` ones, which have objects that could not be merged;
-    `last_failure` describes one such failure. `bytes_read` includes the bytes between live extents. `superseded`
-    records were left out, because later records in the same merge have the same keys.
+    `last_failure` describes one such failure. `bytes_read` includes the bytes between live extents. `superseded` counts
+    records that were left out because later records in the same merge have the same keys.
     """
 
     partitions: int = 0
@@ -136,7 +136,7 @@ class _Merged:
 class Merger:
     """Carries out the control plane's merge plans. `executor` runs the reads, the merge and the write.
 
-    In topics that are compacted by key, a merge with a `new_table` also leaves out superseded records.
+    If `new_table` is given, merges in topics that are compacted by key also leave out superseded records.
     """
 
     def __init__(

@@ -47,7 +47,7 @@ Rewritten: TypeAlias = tuple[TopicPartition, Sequence[MergedRun]]
 
 
 class FailedError(Exception):
-    """Extents could not be read or rewritten. `reasons` names the objects that caused this, each with its error."""
+    """Extents could not be read or rewritten. `reasons` maps the objects that caused this to their errors."""
 
     def __init__(self, reasons: Mapping[SegmentKey, Exception]) -> None:
         super().__init__(reasons)
@@ -143,8 +143,8 @@ class Rewriting:
     ) -> tuple[Sequence[SwapSegment], Sequence[Extents | None]]:
         """Write the runs of all partitions as one segment, if there are any.
 
-        Return the segment, and the extents of each partition, or None if nothing is left of it. Raises ObjectStoreError
-        and NoLeaseError.
+        Return the segment, and the extents of each partition, or None for a partition of which nothing is left. Raises
+        ObjectStoreError and NoLeaseError.
         """
         slices = [
             SliceInput(

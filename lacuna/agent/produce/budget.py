@@ -3,7 +3,7 @@
 The budget, in dollars a month for the whole cluster, is divided equally among the agent processes. A share is a token
 bucket, in which each token pays for the PUT of one flush. Tokens accrue evenly, up to a small burst, so an idle cluster
 flushes immediately, and a busy one at even intervals. A full flush never waits. It takes a token if there is one, and
-leaves no debt, so the next flush waits for no more than one interval.
+incurs no debt otherwise, so the next flush waits for no more than one interval.
 """
 
 import asyncio

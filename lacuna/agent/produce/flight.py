@@ -25,8 +25,9 @@ from lacuna.logstore.segments.writer import SliceInput, WrittenSegment
 class Flight:
     """One flush and its batches.
 
-    The next flush waits for `sent`, and for `ended` if the control plane has not decided its commit. If the commit must
-    be sent again in its turn, `sent` is replaced with a new future.
+    The next flush waits for `sent` before it sends its own commit. If the control plane refuses that commit without
+    deciding it, the next flush waits for `ended` before it sends the commit again. If this flush's commit must be sent
+    again, `sent` is replaced with a new future.
     """
 
     batches: list[PendingBatch]

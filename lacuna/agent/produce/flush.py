@@ -291,8 +291,8 @@ class Flusher:
     def _may_begin(self) -> bool:
         """Whether a flush may begin while PUTs are under way.
 
-        A hot flush may. If it had to wait, the batches that arrive during a slow PUT would become too large for a hot
-        segment, and so would those that arrive during their own PUT.
+        A hot flush may. If it had to wait during a slow PUT, the batches that arrive would become too large for a hot
+        segment and need a PUT themselves, during which the same would happen again.
         """
         return not self._puts_now or self.hot.takes(self._buffer.queued_bytes)
 
@@ -300,7 +300,7 @@ class Flusher:
         """Whether the queued batches justify a flush now, which costs a PUT, a commit and two syncs however little it
         contains.
 
-        A small number of batches waits for more, until the current flush ends or the next hot flush is due.
+        A few batches wait for more, until the current flush ends or the next hot flush is due.
         """
         if not self._flights or self._buffer.queued_bytes > SMALL_BYTES:
             return True
@@ -519,7 +519,7 @@ class Flusher:
         return await self._commit(flight, written)
 
     def _heard(self, flight: Flight, batch: PendingBatch, verdict: Verdict) -> Verdict:
-        """Record a batch's outcome. Return its verdict, or a different one if the client may send it again."""
+        """Record a batch's outcome. Return its verdict, or a different one if the client may send the batch again."""
         code = verdict.error_code
         if code == ErrorCode.NONE:
             self._moves.went_on(batch)

@@ -67,7 +67,7 @@ class HotFlushes:
 
     @property
     def is_journal_as_durable(self) -> bool:
-        """Whether records in the journal are as durable as in the store. Valid once the agent is registered."""
+        """Whether records in the journal are as durable as those in the store. Valid once the agent is registered."""
         # A folder is on a disk, as is a journal that is not shared.
         return self._is_folder or self._lease.is_journal_shared
 
@@ -89,7 +89,7 @@ class HotFlushes:
 
 
 class HotCopies:
-    """Puts the newest hot segment into the bucket, some seconds after the first one without a copy.
+    """Puts the newest hot segment into the bucket, a few seconds after the first hot segment that has no copy.
 
     The live agent processes share one rate, so their number has little effect on the cost of the copies. If a copy
     fails, a later segment is put instead, since any recent one serves the purpose.

@@ -35,7 +35,7 @@ class Join:
 
 
 def join_of(key: PartitionKey, records: memoryview) -> Join | None:
-    """Return the join for a rejected batch, or None unless it is one complete batch from a transactional producer."""
+    """Return the join for a rejected batch, or None if it is not one complete batch from a transactional producer."""
     try:
         header = BatchHeader.parse(records)
     except RecordsError:

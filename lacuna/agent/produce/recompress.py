@@ -1,7 +1,7 @@
 """compression.type: batches in a different codec are recompressed before they are stored, as on a Kafka broker.
 
-Only the codec is compared, never the level, so a batch with the right codec keeps its bytes. Levels are Kafka's
-numbers. If the compression library lacks a level, the nearest one is used. Recompressing may take seconds (a batch of 1
+Only the codec is compared, never the level, so a batch with the right codec keeps its bytes. Levels are numbered as in
+Kafka. If the compression library lacks a level, the nearest one is used. Recompressing may take seconds (a batch of 1
 MiB may hold 64 MiB of records), so the service does it in a thread.
 """
 

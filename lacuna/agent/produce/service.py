@@ -241,7 +241,7 @@ class ProduceService:
             batch.settle(verdict)
 
     async def _join_refused(self, intake: _Intake) -> None:
-        """Let the partitions of rejected batches join their transaction. If that fails, answer with that error."""
+        """Let the partitions of rejected batches join their transaction. If that fails, answer with the error."""
         transactional_id = intake.request.transactional_id or ""
         code = await join_all(self.control, transactional_id, list(intake.joins.values()))
         if not code:

@@ -16,7 +16,7 @@ class Mutation:
     """How the requests of an API change topics.
 
     - `first_strict`: the first version in which a request over the quota is refused rather than delayed.
-    - `sizes` returns what a request would change, and `results` names the field of the answer with the results.
+    - `sizes` returns what a request would change, and `results` names the answer's field that contains the results.
     - `creates`: whether the API creates topics. If a request does not set the partition count of a topic, the cluster's
       default applies.
     """

@@ -61,7 +61,9 @@ class PeerIdentity:
         return next(reversed(self._known), b"")
 
     async def find(self, name: str, _mechanism: int) -> tuple[Verifier, Authenticated] | None:
-        """Return the verifier and the identity of an agent that uses the secret with this name, if accepted."""
+        """Return the verifier and identity of an agent whose secret has this name, or None if that secret is not
+        accepted.
+        """
         for known in self._known.values():
             if known.name == name:
                 return known.verifier, Authenticated(PEER)

@@ -83,7 +83,7 @@ class Jwks:
             self._due = now() + self._refresh_seconds
 
     async def find(self, kid: str | None) -> Sequence[Jwk]:
-        """Return the keys with this id, or all keys without one. Rereads the set if it is due or no key matches."""
+        """Return the keys with this id, or all keys if it is None. Rereads the set if it is due or no key matches."""
         now = self._now()
         if self._has_changed(now):
             self._due = self._next = now

@@ -179,7 +179,7 @@ class UnsecuredValidator:
 
 
 def _header(token: str) -> tuple[str, str | None]:
-    """Return the algorithm and the key id that a token names. Raises TokenRefused."""
+    """Return the algorithm and the key id in a token's header. Raises TokenRefused."""
     parts = token.split(".")
     if len(parts) != 3:
         raise TokenRefused("the token is not a signed JWT")

@@ -78,7 +78,7 @@ def derived_salt(key: bytes, name: str, mechanism: int) -> bytes:
 
 
 class _Derived(NamedTuple):
-    """The values derived from a secret: a key for salts, and the users of the file."""
+    """The values derived from a secret: a key for salts, and the users in the file."""
 
     key: bytes
     of_file: Mapping[tuple[str, int], Verifier]
