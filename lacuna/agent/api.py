@@ -113,7 +113,7 @@ class Api(Generic[Q, R]):
       agent continues to answer such requests.
     - `pieces`: how requests with many elements are cut. The first entry that applies to a request is used.
     - `most_whole`: the maximum number of elements in a request that is not cut; beyond it, the connection is closed.
-    - `heartbeat_ms`: how often group members send this request, unless an answer to it says otherwise.
+    - `heartbeat_ms`: how often group members send this request, unless an answer to it specifies another interval.
     - `notes`: how the API behaves in Lacuna, in one line of Markdown for docs/protocol.md.
     """
 

@@ -2,8 +2,8 @@
 
 An agent is live if it has a lease and a session over which the lease is renewed. Any agent can serve any partition and
 any group. Placement only helps caches and flushes, so it does no harm if two agents temporarily see different live
-agents. When an agent joins or leaves, only its own share moves. A client connects to an agent in its own zone, because
-its bootstrap servers are there, so the answering agent's zone is taken to be the client's zone.
+agents. When an agent joins or leaves, only its own share of the keys moves. A client connects to an agent in its own
+zone, because its bootstrap servers are there, so the answering agent's zone is taken to be the client's zone.
 """
 
 from collections.abc import Iterable, Sequence

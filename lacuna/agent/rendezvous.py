@@ -1,4 +1,6 @@
-"""Rendezvous hashing: finds the agent to which a key belongs. When an agent joins or leaves, only its share moves."""
+"""Rendezvous hashing: finds the agent to which a key belongs. When an agent joins or leaves, only its share of the keys
+moves.
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache

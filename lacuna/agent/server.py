@@ -154,7 +154,7 @@ class AgentServer:
         return sum(not connection.has_left(now) for connection in self._connections)
 
     async def stop(self) -> None:
-        """Accept no more connections, answer the requests already read for at most shutdown_grace_ms, and close."""
+        """Accept no more connections, spend at most shutdown_grace_ms answering requests already read, and close."""
         if self._sweep is not None:
             self._sweep.cancel()
         listening = list(self._listening)

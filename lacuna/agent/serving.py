@@ -55,7 +55,7 @@ _LATE_SECONDS: Final = 1.0
 
 
 def _for_clients(error_code: int) -> int:
-    """Hide error codes below -1, which Kafka does not have and which are only used within the cluster."""
+    """Hide error codes below -1, which Kafka does not have and which are used only within the cluster."""
     unknown = int(ErrorCode.UNKNOWN_SERVER_ERROR)
     return max(error_code, unknown)
 
@@ -364,7 +364,7 @@ class Serving:
     def _accounted(
         self, slot: _Slot, call: Call, response: Any, changed: int = 0
     ) -> Sequence[Buffer]:
-        """Return the body of an answer, which says how long the client must wait because of its quota use."""
+        """Return the body of an answer, which specifies how long the client must wait because of its quota use."""
         body = _written(slot.api, call, response)
         if delay := self._spend(slot, call, body, changed):
             return slot.api.write(throttling.told(response, delay), call.version)

@@ -1,4 +1,4 @@
-"""The agent's view of the cluster, which is updated before an answer says that a topic or partition does not exist."""
+"""The agent's view of the cluster, which is updated before any answer that a topic or partition does not exist."""
 
 from collections.abc import Iterable
 

@@ -81,7 +81,7 @@ def refuse(call: Call, request: wire.FetchRequest, error_code: int) -> wire.Fetc
     """Return the error for every requested partition, since v0-v6 have no top-level error.
 
     An incremental fetch may name no partitions, and the client would immediately repeat it after an empty answer. The
-    answer therefore says that the session does not exist, so that the client backs off and sends a full request.
+    answer therefore reports that the session does not exist, so that the client backs off and sends a full request.
     """
     if request.session_id != NO_SESSION and request.session_epoch > 0:
         return wire.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)

@@ -96,8 +96,8 @@ def _asked_for(request: MetadataRequest) -> Iterable[tuple[str | None, bytes | N
 async def _create_missing(call: Call, request: MetadataRequest) -> Mapping[str, int]:
     """Create missing topics where allowed, and return the errors for the others by name.
 
-    If the client has exceeded its quota for changing topics, the answer only says that the topic does not exist, as in
-    Kafka.
+    If the client has exceeded its quota for changing topics, the answer only reports that the topic does not exist, as
+    in Kafka.
     """
     context = call.context
     if not context.settings.auto_create_topics or not request.allow_auto_topic_creation:

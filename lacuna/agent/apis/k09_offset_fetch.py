@@ -85,7 +85,7 @@ async def _fetch(
     """Fetch each group's committed offsets from the control plane (S7).
 
     When the reply arrives, the view is at least as recent as the reply (adr/0003). If topic ids have changed by then,
-    the request is repeated. Otherwise, the answer could say that nothing is committed for a topic that another agent
+    the request is repeated. Otherwise, the answer could report that nothing is committed for a topic that another agent
     has just created, and a consumer would start over.
     """
     while True:

@@ -81,7 +81,7 @@ async def handle(call: Call, request: wire.ApiVersionsRequest) -> wire.ApiVersio
 
 
 def _is_misrouted(call: Call, request: wire.ApiVersionsRequest) -> bool:
-    """Whether the client expected a different cluster or node at this address."""
+    """Whether the client expected another cluster or node at this address."""
     here = call.context.control.cluster.cluster_id, call.context.lease.node_id
     return (request.cluster_id, request.node_id) != here
 

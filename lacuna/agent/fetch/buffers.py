@@ -72,7 +72,7 @@ class ByteBudget:
 
     @asynccontextmanager
     async def held(self, size: int) -> AsyncIterator[None]:
-        """Wait until `size` bytes (but at most `limit`) are free, and hold them during the block."""
+        """Wait until `size` bytes (but at most `limit`) are free, and hold them until the block ends."""
         while self.used and self.used + size > self._limit:
             self._is_freed.clear()
             await self._is_freed.wait()

@@ -263,7 +263,7 @@ class ExtentCache:
             index = end
 
     def reserve(self, size: int) -> None:
-        """Set aside `size` of the cache's bytes for other uses."""
+        """Set aside `size` bytes of the cache for other uses."""
         self._reserved = size
         self._evict()
 
@@ -311,7 +311,8 @@ class ExtentCache:
     def _not_under_way(self, run: Run, tasks: dict[_Reading, None]) -> Iterator[Run]:
         """Yield the parts of a run that no read under way covers, and add the reads that cover the rest to `tasks`.
 
-        The pieces on both sides of such a read become two stretches, since a single one would hide the read's result.
+        The pieces on both sides of such a read become two stretches, since a single stretch would hide the read's
+        result.
         """
         partition, pieces = run
         left = bytearray(b"\1") * len(pieces)

@@ -1,7 +1,7 @@
 """Reads the internal topics by getting entries from the control plane and encoding them as Kafka does (ADR 43).
 
-Nothing is cached. An answer contains one batch with the newest record of each key. It ends where the control plane
-stopped reading, so a consumer continues after a hole at the end.
+Nothing is cached. An answer contains one batch with the newest record of each key. The batch ends where the control
+plane stopped reading, so that consumers also move past a hole at the end.
 """
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence

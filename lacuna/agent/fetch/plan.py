@@ -1,6 +1,6 @@
 """Plans which records a fetch of one partition reads, drops and skips (S13-S18). Has no side effects.
 
-A plan is made from the extents and dead ranges in the partition's view, without reading records. An extent is live or
+A plan is built from the extents and dead ranges in the partition's view, without reading records. An extent is live or
 dead as a whole, since none spans two transactions. A dead range is found by bisection and skipped in one step, however
 many extents it covers, so aborted records cost neither reads nor time.
 """

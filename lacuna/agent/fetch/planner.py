@@ -29,8 +29,8 @@ from lacuna.wire.messages.fetch import FetchRequest
 
 # The share of an answer that one partition may take up, even if other partitions also have records.
 SMALLEST_SHARE_BYTES: Final = 2 << 20
-#: The number of views that a large fetch may subscribe to in one step. A subscription takes ten times as long as an
-#: existing view.
+#: The number of views that a large fetch may subscribe to in one step. Subscribing takes ten times as long as
+#: using an existing view.
 _MOST_SUBSCRIBED: Final = 100
 # The number of partitions that are remembered, and how long they are remembered after a fetch waited at their end.
 _MAX_TAILED: Final = 10_000

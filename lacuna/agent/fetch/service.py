@@ -274,7 +274,7 @@ class FetchService:
         """Return the answers in the order of the interests, or only those that have changed if a session continues."""
         level = request.isolation_level
         answers = []
-        # Partitions that were not planned have not changed since the client's last answer.
+        # Partitions that were not planned have not changed since the last answer to the client.
         interests = plans if opened.is_incremental else opened.watch.interests.values()
         for number, interest in enumerate(tuple(interests), 1):
             plan = plans.get(interest)

@@ -1,4 +1,4 @@
-"""Reads that the agents in a zone share: an agent gets ranges that another one has read (adr/0039).
+"""Reads that the agents in a zone share: an agent gets ranges that another agent has read (adr/0039).
 
 An agent that lacks a range requests it from the owner of its chunk, which reads the bucket for all agents. An owner
 never forwards a request. An agent that gets no timely answer reads the bucket itself.
@@ -127,7 +127,7 @@ class SharedReads:
         return ReadChunkResponse(data=(answer,))
 
     def report_damaged(self, plan: LoadPlan, brought: Brought, which: Sequence[int]) -> None:
-        """Report these reads as damaged in transfer, and drop the bytes that this agent keeps of them."""
+        """Report these reads as damaged in transfer, and drop this agent's copies of their bytes."""
         self.metrics.damaged += len(which)
         for at in which:
             read, segment = plan.reads[at], _segment_of(plan, at)

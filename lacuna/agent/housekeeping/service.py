@@ -88,7 +88,7 @@ class HousekeepingMetrics:
 
 
 class Housekeeping:
-    """The agent's merging, cleaning, collection and dead-letter tasks. Failures are logged and retried."""
+    """The agent's merging, cleaning, collection and dead-letter tasks. Failures are logged, and the work is retried."""
 
     def __init__(self, context: AgentContext, settings: HousekeepingSettings) -> None:
         self._settings = settings
@@ -197,7 +197,7 @@ class Housekeeping:
                 log.warning("%s failed and will be tried again: %s", name, error)
                 self._failed(name, error)
             except Exception as error:
-                # If the task ended at this point, no one would notice until the bucket is full.
+                # If the task ended at this point, no one would notice until the bucket was full.
                 log.exception(
                     "unexpected error in %s, which will be tried again; please report it", name
                 )

@@ -90,7 +90,7 @@ def _convert_all(
 def _convert(
     asked: PartitionProduceData, max_batch_bytes: int
 ) -> PartitionProduceData | PartitionProduceResponse:
-    """Return the partition's data with a batch of magic 2, or an answer that says why it could not be converted."""
+    """Return the partition's data with a batch of magic 2, or an error answer if it cannot be converted."""
     records = asked.records
     if records is None or (len(records) > MAGIC_AT and records[MAGIC_AT] == MAGIC):
         return asked

@@ -1,6 +1,6 @@
-"""Bounds the connections from one address: the number of open ones, and the number of new ones per second (KIP-612).
+"""Limits how many connections from one address may be open, and how many may be opened per second (KIP-612).
 
-As in Kafka, both bounds apply to each agent. A connection that exceeds the rate is not rejected, but has to wait before
+As in Kafka, both limits apply to each agent. A connection that exceeds the rate is not rejected, but has to wait before
 it is served.
 """
 

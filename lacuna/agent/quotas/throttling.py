@@ -1,8 +1,8 @@
 """Throttles requests: measures their use, and tells clients how long to wait (KIP-219).
 
-An answer is sent immediately and says how long the client must wait. In the meantime, no more requests are served on
-that connection, nor on any other connection that is counted under the same key. Clients that have not authenticated are
-not counted, since the name and client id that they give may belong to a different client.
+An answer is sent immediately and specifies how long the client must wait. In the meantime, no more requests are served
+on that connection, nor on any other connection that is counted under the same key. Clients that have not authenticated
+are not counted, since the name and client id that they give may belong to another client.
 """
 
 import math

@@ -79,7 +79,7 @@ class Authentication:
         self.mechanism = ""
         #: Whether the client authenticated with a delegation token.
         self.is_token = False
-        #: Until when (wall clock, ms) requests are served, or None.
+        #: The time (wall clock, ms) until which requests are served, or None.
         self.expiry_ms: int | None = None
         #: Whether every request is served without a further check.
         self.is_open = not listener.protocol.has_sasl
