@@ -16,7 +16,7 @@ _PROBE: Final = b"lacuna"
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """The locations of an agent's control plane and store, as given by its options. Unknown ones are empty."""
+    """The locations of an agent's control plane and store, as given by its options. Unknown locations are empty."""
 
     control: ControlPlace | None = None
     store: str = ""

@@ -120,7 +120,8 @@ class AgentLease:
         self._task = asyncio.get_running_loop().create_task(self._keep(), name="lease")
 
     async def leave(self, seconds: float) -> bool:
-        """Ask the control plane to send clients to other agents. Wait up to `seconds`, and return whether it does so.
+        """Ask the control plane to send clients to other agents. Wait up to `seconds`, and return whether it has
+        agreed.
 
         The lease is still renewed, so that requests already read can be answered. Call `stop_renewing` afterwards.
         """

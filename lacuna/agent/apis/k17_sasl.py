@@ -5,7 +5,7 @@ listener without SASL returns ILLEGAL_SASL_STATE, as does any listener if the cl
 Listeners without SASL also advertise this API. Without it, clients that derive a broker's release from the advertised
 APIs would assume 0.9.
 
-SaslAuthenticate v0-v2 (KIP-152, KIP-368): takes a token from the client and returns the next one.
+SaslAuthenticate v0-v2 (KIP-152, KIP-368): takes a token from the client and returns the server's next token.
 
 After a failed authentication, the answer is delayed to slow down password guessing, and the connection is closed. The
 answer reveals nothing about users. The log contains all details except secrets.

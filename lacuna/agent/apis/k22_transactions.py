@@ -16,7 +16,7 @@ versions (KIP-588).
 EndTxn v0-v5.
 
 The transaction's outcome becomes durable in one journal record for all its partitions and offsets (S1); a retry gets
-the same answer as the first attempt (S5). v5 is TV2 (KIP-890): each end bumps the epoch, and the answer contains the
+the same answer as the first attempt (S5). v5 is TV2 (KIP-890): each EndTxn bumps the epoch, and the answer contains the
 producer's next id and epoch (both -1 if there was an error). A fenced producer gets PRODUCER_FENCED from v2 on, and
 INVALID_PRODUCER_EPOCH in earlier versions (KIP-588). An agent without a lease cannot coordinate transactions: while it
 was suspended, another agent may have answered requests from its clients.

@@ -1,13 +1,13 @@
 """The requests that change configs: AlterConfigs, IncrementalAlterConfigs.
 
-IncrementalAlterConfigs v0-v1 (KIP-339): changes configs of topics and groups.
+IncrementalAlterConfigs v0-v1 (KIP-339): changes configs of topics, groups and agents.
 
-A config value that Lacuna cannot honour returns INVALID_CONFIG and is not stored. All operations except DELETE need a
-value, and a request may name a config only once; otherwise, the resource gets INVALID_REQUEST. On any other kind of
-resource, setting a config returns INVALID_REQUEST with a message that gives the reason, and deleting one succeeds,
-since none is set.
+A config value that Lacuna cannot honour returns INVALID_CONFIG (for an agent, INVALID_REQUEST) and is not stored. All
+operations except DELETE need a value, and a request may name a config only once; otherwise, the resource gets
+INVALID_REQUEST. On any other kind of resource, setting a config returns INVALID_REQUEST with a message that gives the
+reason, and deleting one succeeds, since none is set.
 
-AlterConfigs v0-v2: replaces all configs of topics and groups.
+AlterConfigs v0-v2: replaces all configs of topics, groups and agents.
 
 Configs that the request does not name are reset to their defaults, so tools prefer IncrementalAlterConfigs. A null
 value or a config named twice returns INVALID_REQUEST. Other resources cannot be altered. A resource that the request

@@ -54,7 +54,7 @@ async def handle(call: Call, request: wire.DescribeLogDirsRequest) -> wire.Descr
 def _led(
     context: AgentContext, request: wire.DescribeLogDirsRequest
 ) -> Iterator[tuple[Topic, int]]:
-    """Yield once each requested partition that this agent leads according to its Metadata, grouped by topic."""
+    """Yield the requested partitions that this agent leads according to its Metadata, once each, by topic."""
     cluster = context.control.cluster
     node_ids = tuple(agent.node_id for agent in placement.candidates(context))
     asked: dict[str, dict[int, None]] = {}

@@ -1,4 +1,4 @@
-"""CreateDelegationToken v1-v3 (KIP-48, KIP-373): creates a token for the client itself, not for other owners.
+"""CreateDelegationToken v1-v3 (KIP-48, KIP-373): creates a token for the client or, with an authorizer, another owner.
 
 The token must be renewed within delegation.token.expiry.time.ms. Its maximum lifetime is
 delegation.token.max.lifetime.ms, or the requested time if that is shorter.

@@ -6,7 +6,7 @@ store), `stretch` (batches in memory), `stretches` (the place of each piece in m
 batches into large ones), `synthesize` (buffers) and `answers`. `plan`, `coalescing` and `synthesize` have no side
 effects. `service` calls the modules, and docs/architecture.md walks through them.
 
-The other modules are `shared` (reads shared by the agents in a zone), `chunks` (reads for the zone), `fresh` (batches
-that a flush has just written), `tails` (consumers that wait for such batches), `buffers` (memory in use),
-`message_sets` (answers for old clients), `lookup` (offsets by time) and `explain` (fates of offsets as readable rows).
+The other modules include `shared` (reads shared by the agents in a zone), `chunks` (reads for the zone), `fresh`
+(batches that a flush has just written), `buffers` (memory in use), `message_sets` (answers for old clients), `internal`
+(internal topics), `lookup` (offsets by time) and `explain` (fates of offsets as readable rows).
 """

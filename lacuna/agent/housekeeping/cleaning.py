@@ -268,7 +268,7 @@ class _Pass:
         return index + sum(1 for _ in takewhile(self.reasons.__contains__, keys))
 
     def _load(self, pieces: Sequence[Piece]) -> list[LiveRange | None]:
-        """Read and check pieces. Missing or damaged ones become None. Raises ObjectStoreError."""
+        """Read and check pieces. Missing or damaged pieces become None. Raises ObjectStoreError."""
         while True:
             intact = [each for each in pieces if segment_of(each) not in self.reasons]
             try:

@@ -2,8 +2,8 @@
 
 The control plane plans the letters, and appends them in the decision that archives the records (verbs/dead_letters.py),
 so a repeated or late write changes nothing. A letter's headers name the record, the group and the reason, as in Kafka,
-and the letter includes the record's key and value if the group's config enables this. Each source partition has one
-partition of the queue, where its letters are in the order in which the group gave up on the records.
+and the letter includes the record's key and value if the group's config enables this. All letters for a source
+partition go to the same partition of the queue, in the order in which the group gave up on the records.
 
 If a record cannot be read for half a minute, or if its letter would be too large for the queue, its letter has no key
 or value.

@@ -92,9 +92,9 @@ class MergeSettings:
 class MergeReport:
     """The result of one merge: counts, and sizes in bytes.
 
-    `partitions` includes the `refused` ones, but not the `failed` ones, which have objects that could not be merged;
-    `last_failure` describes one such failure. `bytes_read` includes the bytes between live extents. `superseded` counts
-    records that were left out because later records in the same merge have the same keys.
+    `partitions` includes the `refused` partitions, but not the `failed` ones, which have objects that could not be
+    merged; `last_failure` describes one such failure. `bytes_read` includes the bytes between live extents.
+    `superseded` counts records that were left out because later records in the same merge have the same keys.
     """
 
     partitions: int = 0

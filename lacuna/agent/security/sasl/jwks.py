@@ -152,7 +152,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 def _read(url: str) -> bytes:
-    """Return the content behind a URL. Raises OSError, ValueError, HTTPException."""
+    """Return the content behind a URL. Raises OSError, ValueError or HTTPException."""
     parts = urlsplit(url)
     if parts.scheme == "file":
         with Path(url2pathname(parts.path)).open("rb") as file:
