@@ -68,7 +68,7 @@ def cut(request: Any, pieces: Pieces) -> Iterator[Piece]:
 def _cut(
     elements: Sequence[Any], inner: Sequence[str], most: int
 ) -> Iterator[tuple[Sequence[Any], int]]:
-    """Yield runs of at most `most` elements, counting nested ones, with their depths (see Piece)."""
+    """Yield runs of at most `most` elements, including nested elements, with their depths (see Piece)."""
     run: list[Any] = []
     left = most
     for element in elements:

@@ -181,7 +181,7 @@ class PeerRequests:
 
 
 class _Peer:
-    """The connections to one agent: one for each request under way, and the idle ones."""
+    """The connections to one agent: one for each request under way, and idle connections."""
 
     __slots__ = ("free", "idle", "lines", "requests")
 

@@ -46,16 +46,16 @@ class FetchPlan:
 
     @property
     def has_more(self) -> bool:
-        """Whether live records follow the planned ones."""
+        """Whether live records follow the planned pieces."""
         return self.resume_offset < self.end_offset
 
     def pieces_after(self, max_bytes: int) -> Pieces:
-        """Return the pieces that follow the planned ones, up to a total of `max_bytes`."""
+        """Return the pieces that follow the planned pieces, up to a total of `max_bytes`."""
         start, end = self.resume_offset, self.end_offset
         return plan_fetch(self.extents, self.dead, start, end, max_bytes, self.partition).pieces
 
     def may_show(self, pieces: Pieces) -> bool:
-        """Whether these extents, which precede the planned ones, may be sent along with them.
+        """Whether these extents, which precede the planned extents, may be sent along with them.
 
         They may if all of them are still live. A read_committed client gets no byte from an aborted transaction, not
         even at offsets that it skips.

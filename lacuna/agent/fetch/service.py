@@ -195,7 +195,7 @@ class FetchService:
     ) -> dict[Interest, PlanSpans]:
         """Return the gathered spans of each plan that promises records.
 
-        If an object that a plan reads has been collected, the plan is made once more, provided that there is a control
+        If an object that a plan reads has been collected, the plan is made again, provided that there is a control
         plane to call.
         """
         planned = {

@@ -20,10 +20,10 @@ SMALL_BATCH_BYTES: Final = 4096
 class Load:
     """Pieces that are evicted from the cache together. `size` is the memory that they take up, in bytes.
 
-    `stretches` is the load's content while it is in the cache. `is_coalesced` means that the batches differ from the
-    produced ones. `is_ahead` means that the load was read ahead and has not been used yet, and `wants_ahead` that its
-    first use starts the next read ahead. `unfinished` is the number of stretches whose last piece has not been used
-    yet, or 0 if they are not counted. `is_finished` means that there are no such stretches left.
+    `stretches` is the load's content while it is in the cache. `is_coalesced` means that the batches differ from those
+    produced. `is_ahead` means that the load was read ahead and has not been used yet, and `wants_ahead` that its first
+    use starts the next read ahead. `unfinished` is the number of stretches whose last piece has not been used yet, or 0
+    if they are not counted. `is_finished` means that there are no such stretches left.
     """
 
     __slots__ = (

@@ -239,7 +239,7 @@ streams_group_describe: Final = _on_group_described(_topics_of_topology, _STREAM
 async def describe_share_offsets(
     rights: Rights, api: AnyApi, call: Call, request: DescribeShareGroupOffsetsRequest
 ) -> Any:
-    """Requires Describe on each group and topic. The answer to a request for all topics omits denied ones."""
+    """Requires Describe on each group and topic. The answer to a request for all topics omits denied topics."""
     response: DescribeShareGroupOffsetsResponse = await split(
         api,
         call,
@@ -379,7 +379,7 @@ offset_delete: Final = _on_topics_of_group(
 async def offset_fetch(
     rights: Rights, api: AnyApi, call: Call, request: wire.OffsetFetchRequest
 ) -> Any:
-    """Requires Describe on each group and topic. The answer to a request for all topics omits denied ones."""
+    """Requires Describe on each group and topic. The answer to a request for all topics omits denied topics."""
     if call.version < _FIRST_GROUPS:
         return await _offset_fetch_of_one(rights, api, call, request)
     ids = [topic.topic_id for group in request.groups for topic in group.topics or ()]

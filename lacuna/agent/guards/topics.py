@@ -23,7 +23,7 @@ _FIRST_CONFIGS = 5
 
 async def metadata(rights: Rights, api: AnyApi, call: Call, request: wire.MetadataRequest) -> Any:
     """Requires Describe on each topic and, to create a topic, Create on the topic or the cluster. If all topics are
-    requested, denied ones are omitted.
+    requested, denied topics are omitted.
     """
     if request.topics is None or (call.version == 0 and not request.topics):
         response: wire.MetadataResponse = await api.handle(call, request)
@@ -124,7 +124,7 @@ def _not_described(call: Call, topic: wire.MetadataRequestTopic) -> wire.Metadat
 async def describe_topic_partitions(
     rights: Rights, api: AnyApi, call: Call, request: wire.DescribeTopicPartitionsRequest
 ) -> Any:
-    """Requires Describe on each topic. The answer to a request for all topics omits denied ones."""
+    """Requires Describe on each topic. The answer to a request for all topics omits denied topics."""
     cluster = await view_with(call.context)
     cursor = request.cursor
     names = {each.name for each in request.topics}

@@ -117,7 +117,7 @@ class MergeReport:
 
 
 class _Planned:
-    """A partition in a plan, with all planned extents and the live ones among them."""
+    """A partition in a plan, with all its planned extents and those that are live."""
 
     def __init__(self, plan: CompactionRange) -> None:
         self.plan = plan

@@ -177,7 +177,7 @@ class Rewriting:
 
 
 def live_pieces(range_: CompactionRange) -> tuple[ExtentTable, list[Piece]]:
-    """Return all extents in a range, and the pieces of the live ones."""
+    """Return all extents in a range, and the pieces of the live extents."""
     table = ExtentTable.from_columns(range_.extents)
     is_live = live_mask(table, DeadRanges.from_pairs(range_.dead), 0, len(table))
     return table, [*compress(pieces_in(table, 0, len(table)), is_live)]

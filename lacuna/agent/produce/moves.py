@@ -1,5 +1,5 @@
-"""Moves: producers that come to this agent from another one, through which some of their batches may still be in flight
-(S12).
+"""Moves: producers that come to this agent from another agent, through which some of their batches may still be in
+flight (S12).
 
 Clients change agents when agents join and leave, and not all clients wait for batches that are in flight through the
 old agent. The control plane may then decide a batch sent through this agent first. It rejects the batch as out of order

@@ -1,4 +1,4 @@
-"""Validates quota changes, with Kafka's messages for invalid ones."""
+"""Validates quota changes, with Kafka's messages for invalid changes."""
 
 from collections.abc import Sequence
 from typing import Final
