@@ -15,7 +15,7 @@ _MODULES = {"follow": "lacuna.pipeline.following", "read": "lacuna.pipeline.read
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what reads topics when it is first used, since everything else of Lacuna works without pyarrow."""
+    """Imports the functions that read topics on first use, since the rest of Lacuna works without pyarrow."""
     if name not in _MODULES:
         raise AttributeError(f"module 'lacuna' has no attribute {name!r}")
     try:

@@ -1,4 +1,4 @@
-"""`python -m lacuna` is the `lacuna` command."""
+"""Makes `python -m lacuna` run the `lacuna` command."""
 
 from lacuna.cli import main
 

@@ -1,1 +1,1 @@
-"""The basis of all other packages: errors, settings, secrets, TLS, addresses, and the pacing of blocking work."""
+"""The foundation of all other packages: errors, settings, secrets, TLS, addresses, and the pacing of blocking work."""

@@ -1,4 +1,6 @@
-"""Files in the data folder of a running `lacuna up`, where other commands find its control plane and store."""
+"""Files in the data folder of a running `lacuna up`, from which other commands learn where its control plane and store
+are.
+"""
 
 from pathlib import Path
 from typing import Final

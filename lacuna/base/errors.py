@@ -33,7 +33,7 @@ class ListenError(UserError):
 
 @contextmanager
 def needing_extra(what: str, extra: str) -> Iterator[None]:
-    """Raise UserError if an import in the block fails, with a message that says which extra `what` needs."""
+    """Raise UserError, naming the extra that `what` needs, if an import in the block fails."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,8 +1,8 @@
 """Decides whether short blocking work may run in the event loop itself, and collects bursts of arrivals.
 
-Handing work to a thread and back costs 60 to 100 µs, about as long as a sync of a fast disk takes. With a fast disk,
+Handing work to a thread and back costs 60 to 100 µs, about as long as a sync takes on a fast disk. With a fast disk,
 the work therefore runs in the loop. With a slower disk, it does so only while the loop is mostly idle, because
-everything else has to wait; with a very slow one, never. Both the work and the load of the loop are measured.
+everything else has to wait; with a very slow disk, it never does. Both the work and the load of the loop are measured.
 """
 
 import threading
@@ -60,9 +60,9 @@ class LoopLoad:
 class MeasuredPace:
     """Measures how long one kind of work takes, and decides whether the event loop may do it.
 
-    The decision depends on the average duration in the loop. Threads also wait for the interpreter's lock, so the work
-    seems slower in a thread, and its duration there only determines whether to try the loop: initially, and after every
-    `_TRY_AGAIN` runs in threads. Each try has so much weight that a single slow sync is soon forgotten.
+    The decision depends on the average duration in the loop. In a thread, the work appears slower, because threads also
+    wait for the interpreter's lock. Its duration there is used only to decide whether to try the loop: initially, and
+    after every `_TRY_AGAIN` runs in threads. Each try has so much weight that a single slow sync is soon forgotten.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ def plain(user: str, password: str) -> Credentials:
 
 
 def bearer(read_token: Callable[[], str]) -> Credentials:
-    """Return credentials for OAUTHBEARER (RFC 7628), which read the token again for each exchange."""
+    """Return credentials for OAUTHBEARER (RFC 7628). The token is read again for each exchange."""
 
     def exchange() -> Exchange:
         answer = yield b"n,,\x01auth=Bearer %b\x01\x01" % read_token().encode()

@@ -1,8 +1,8 @@
-"""Reads secrets, which a configuration contains as references to keep them out of arguments, config files and logs.
+"""Reads secrets. A configuration contains only references to them, so that they do not appear in arguments, config
+files or logs.
 
-file:PATH       the contents of a file, without the final line break
-env:NAME        an environment variable, without a final line break
-command:LINE    the output of a command, without the final line break
+file:PATH       the contents of a file, without the final line break env:NAME        an environment variable, without a
+final line break command:LINE    the output of a command, without the final line break
 """
 
 import os

@@ -17,7 +17,7 @@ log = logging.getLogger("lacuna")
 T = TypeVar("T")
 
 _LOOK_SECONDS: Final = 1.0
-#: The longest time that a caller waits for changed files, since their password may come from a slow command.
+#: The longest time that a caller waits for changed files to load: their password may come from a slow command.
 _MOST_WAIT_SECONDS: Final = 0.5
 _CERTIFICATE: Final = re.compile(
     r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
@@ -58,7 +58,7 @@ class Watched(Generic[T]):
         self._made = make()
 
     def get(self, now: float) -> T:
-        """Return the result for the files as of at most one second before `now` (loop time, in seconds).
+        """Return a result that reflects the files at `now` (loop time, in seconds) or at most one second earlier.
 
         Blocks while changed files are loaded. If loading takes too long, returns the earlier result instead.
         """
@@ -68,7 +68,7 @@ class Watched(Generic[T]):
         return self._made
 
     def look_now(self, now: float) -> "Future[None]":
-        """Check the files in a thread, and return a future that is done once any changes are in use."""
+        """Check the files in a thread, and return a future that is done once any changes have taken effect."""
         self._looked_at = now
         self.look = self._thread.submit(self._reload)
         return self.look

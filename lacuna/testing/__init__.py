@@ -9,8 +9,8 @@
 tests move its clock forward. `ProcessCluster` runs `lacuna up` as a separate process, which a real SIGKILL can end.
 docs/testing.md describes the fixtures.
 
-Modules are imported only when a name is first used, since pytest imports this package in every run, before coverage is
-measured, even if no test needs a cluster.
+Modules are imported only on first use, because pytest imports this package in every run, even if no test needs a
+cluster, and before it starts to measure coverage.
 """
 
 from importlib import import_module

@@ -7,7 +7,7 @@ from lacuna.controlplane.clock import SystemClock
 
 
 class AdjustableClock:
-    """The machine's time plus the sum of all `advance` calls, as a clock for agents and the control plane.
+    """A clock for agents and the control plane: the machine's time plus the sum of all `advance` calls.
 
     `now_ms` may be called from any thread; the other methods may be called only from the cluster's event loop.
     """

@@ -41,8 +41,8 @@ class Cluster:
     Records are stored in a directory under `data` unless one of these is given: `moto`, for an S3 server that runs from
     the first start to the end of the `with` block; `store`, the URL of an object store; or `open_store`, a function
     that opens a store on each start. The journal is also under `data`, unless `journal` is the URL of a PostgreSQL
-    database, or "bucket" with `moto` or a bucket in `store`. With `moto`, "bucket" sets moto's credentials in the
-    environment if it has none.
+    database, or "bucket", which requires `moto` or a bucket in `store`. With `moto`, "bucket" adds moto's credentials
+    to the environment if it contains none.
     """
 
     def __init__(
@@ -110,7 +110,9 @@ class Cluster:
 
     @property
     def journal_options(self) -> SharedJournalOptions:
-        """The options of a journal in a database or in the bucket. After `kill`, a start waits for its lease to end."""
+        """The options for a journal in a database or in the bucket. After `kill`, `start` waits for its lease to
+        expire.
+        """
         return SharedJournalOptions(self._journal, self.store_url, LEASE_SECONDS)
 
     @property
@@ -121,7 +123,7 @@ class Cluster:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the cluster's event loop and return its result, waiting up to 60 seconds.
 
-        Raises what the coroutine raises, TimeoutError, or RuntimeError if the cluster is not running.
+        Raises any error that the coroutine raises, TimeoutError, or RuntimeError if the cluster is not running.
         """
         if self._loop is None:
             coroutine.close()
@@ -129,7 +131,7 @@ class Cluster:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(CALL_SECONDS)
 
     def start(self) -> None:
-        """Start the cluster on its data folder, unless it is running."""
+        """Start the cluster with its data folder, unless it is already running."""
         if self._embedded is not None:
             return
         if self._moto is not None and not self._moto.endpoint:
@@ -169,20 +171,21 @@ class Cluster:
     def kill(self) -> None:
         """End the cluster abruptly, as if its process had crashed.
 
-        Data that has not reached the disk is lost, and the connections of clients break. To kill a real process, use
+        Data that has not reached the disk is lost, and client connections break. To kill a real process, use
         ProcessCluster.
         """
         self._end(self.embedded.kill())
 
     def restart(self) -> None:
-        """Stop the cluster cleanly if it is running, and start it on the same data and ports."""
+        """Stop the cluster cleanly if it is running, and start it with the same data and ports."""
         self.stop()
         self.start()
 
     def advance(self, milliseconds: int) -> None:
-        """Move the cluster's time forward, and end everything that is overdue: transactions, group sessions, retention.
+        """Move the cluster's time forward, and expire everything that is overdue: transactions, group sessions, old
+        records.
 
-        Agents keep their leases. On return, every agent knows what has ended.
+        Agents keep their leases. When this call returns, every agent knows what has expired.
         """
         self.run(self._advance(milliseconds))
 

@@ -11,17 +11,17 @@ _RANGE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _FIRST_EPHEMERAL: Final = 32768
 _SPAN: Final = 8000
 _MOST_HELD: Final = 64
-#: Sockets bound to the most recently found ports, without listening. A server can still take such a port, but a process
+#: Sockets bound to the most recently found ports, but not listening. A server can still take such a port, but a process
 #: that looks for a free port cannot.
 _held: Final[deque[socket.socket]] = deque()
 
 
 def lasting_ports(count: int) -> list[int]:
-    """Return free ports of 127.0.0.1 that neither the system nor this function assigns again while their servers are
+    """Return free ports on 127.0.0.1 that neither the system nor this function assigns again while their servers are
     down.
 
     The ports are below the range from which the system picks ports for outgoing connections. Otherwise, a client that
-    reconnects to a stopped server could be assigned the server's port: it would be connected to itself, and the server
+    reconnects to a stopped server could be assigned the server's own port: it would connect to itself, and the server
     could no longer start.
     """
     try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar, Self
 
-#: On a machine that is busy with other tests, a start can take minutes.
+#: On a machine that is busy with other tests, starting can take minutes.
 START_SECONDS = 180.0
 STOP_SECONDS = 60.0
 READY = "bootstrap: "
@@ -70,7 +70,7 @@ class ProcessCluster:
         return "\n".join(self._lines)
 
     def start(self) -> None:
-        """Start the process and wait until it serves clients, unless it is running. Raises ProcessFailedError."""
+        """Start the process, unless it is already running, and wait until it is ready. Raises ProcessFailedError."""
         if self._process is not None:
             return
         command = [sys.executable, "-m", "lacuna", "up", "--no-console", "--data", str(self.data)]
@@ -115,7 +115,7 @@ class ProcessCluster:
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Stop the process if it is running, and start it on the same data and port."""
+        """Stop the process if it is running, and start it with the same data and port."""
         if self._process is not None:
             self.stop()
         self.start()
