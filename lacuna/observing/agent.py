@@ -26,7 +26,7 @@ STARTING: Final = "the agent is starting: neither the control plane nor the stor
 
 
 def observe_agent(observed: Observed, running: RunningAgent) -> None:
-    """Make a process report an agent's metrics, and its readiness as the agent's."""
+    """Make a process report an agent's metrics, and the agent's readiness as its own."""
 
     async def add(families: Families) -> None:
         context = running.context

@@ -98,7 +98,7 @@ _NODE: Final[tuple[Metric[Node], ...]] = (
 
 
 class _Loaded(NamedTuple):
-    """A leading control plane, with the fill levels and limits of its queues."""
+    """A control plane that is the leader, with the fill levels and limits of its queues."""
 
     runtime: Runtime
     load: RuntimeLoad
@@ -184,7 +184,7 @@ _RUNTIME: Final[tuple[Metric[_Loaded], ...]] = (
 
 
 class _Summed(NamedTuple):
-    """The current state, and totals over it."""
+    """The current state, and totals computed from it."""
 
     state: State
     now_ms: int
@@ -543,7 +543,9 @@ _WAITING: Final[tuple[Metric[_Waiting], ...]] = (
 
 
 class _Dirt(NamedTuple):
-    """For compacted topics: the bytes that are waiting for a pass, their greatest age, and the partitions left out."""
+    """For compacted topics: the bytes that are waiting for a pass, the greatest age of these, and the partitions left
+    out.
+    """
 
     size: int = 0
     seconds: float = 0.0
@@ -596,7 +598,7 @@ class _Lag(NamedTuple):
 
 
 class _Lags:
-    """The lag of each group in each partition, up to a limit, and the total lag of each group."""
+    """The lags of groups in partitions, up to a maximum number of them, and the total lag of each group."""
 
     def __init__(self, left_out: int) -> None:
         self.left_out = left_out
@@ -613,7 +615,7 @@ class _Lags:
 
 
 def _positions(state: State) -> list[tuple[str, PartitionKey, int]]:
-    """Return the committed offset of each group in each partition, up to a limit."""
+    """Return the committed offsets of groups in partitions, up to a maximum number of them."""
     committed = (
         (group_id, key, stored.offset)
         for group_id, offsets in sorted(state.groups.offsets.committed.items())

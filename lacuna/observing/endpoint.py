@@ -37,7 +37,9 @@ class Observed:
         self._why_not = why_not
 
     def shows(self, add: Callable[[Families], Awaitable[None]]) -> None:
-        """Call `add` whenever metrics are requested. If there are many, it must let other tasks run in between."""
+        """Call `add` whenever metrics are requested. If there are many metrics, `add` must let other tasks run in
+        between.
+        """
         self._adders.append(add)
 
     def why_not(self) -> str:
@@ -60,7 +62,7 @@ class Shown:
     async def metrics(self, accept: str) -> tuple[bytes, str]:
         """Return the metrics as text, and its content type, which depends on the Accept header `accept`.
 
-        Only reading the numbers takes place in the event loop. If there are many, a thread does the rest.
+        The event loop only reads the numbers. If there are many, a thread does the rest.
         """
         families = await self.observed.families()
         texts = {} if self.siblings is None else await self.siblings.texts()
@@ -85,10 +87,9 @@ class Endpoint:
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        """Listen on `host:port`, where port 0 stands for any free one, which is then available as `port`. Raises
-        OSError.
+        """Listen on `host:port`. Port 0 means any free port, which is then available as `port`. Raises OSError.
 
-        If workers share a port, readiness is that of the worker that receives the request.
+        If workers share a port, each request reports the readiness of the worker that receives it.
         """
         server = await asyncio.start_server(
             self._serve,

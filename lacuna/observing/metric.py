@@ -10,7 +10,7 @@
         ),
     )
 
-Both a process's metrics and docs/metrics.md are made from the rows. A test checks that every metric named in
+Both a process's metrics and docs/metrics.md are generated from the rows. A test checks that every metric named in
 deploy/prometheus and deploy/grafana has a row.
 """
 

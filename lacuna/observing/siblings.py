@@ -1,6 +1,6 @@
 """The metrics of several workers that share a port, where any of them returns the metrics of all.
 
-For this purpose, each worker also serves its own metrics on a socket in a folder of the supervisor.
+For this purpose, each worker also serves its own metrics on a socket in the supervisor's folder.
 """
 
 import asyncio
@@ -27,7 +27,9 @@ class Siblings:
         return self._folder / f"{self.own}{_SUFFIX}"
 
     async def texts(self) -> dict[str, str]:
-        """Return the metrics of the other workers by name, except for workers that take longer than two seconds."""
+        """Return the metrics of the other workers by name, omitting workers that take longer than two seconds to
+        respond.
+        """
         names = sorted(path.stem for path in self._folder.glob(f"*{_SUFFIX}"))
         others = [name for name in names if name != self.own]
         return dict(zip(others, await asyncio.gather(*map(self._ask, others)), strict=True))

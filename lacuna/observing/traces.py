@@ -1,7 +1,7 @@
 """OpenTelemetry traces of an agent's requests and flushes, if OTEL_TRACES_EXPORTER is set.
 
 The variable names the destination of spans: `otlp`, or `console` for experiments. OpenTelemetry's SDK reads everything
-else from its own variables: the endpoint, the sampler, the limits of the queue.
+else, such as the endpoint, the sampler and the queue limits, from its own variables.
 """
 
 import logging

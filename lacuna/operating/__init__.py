@@ -1,1 +1,3 @@
-"""Runs and inspects clusters: embedded clusters, agents, journals, stores, and what commands and the console report."""
+"""Runs and inspects clusters: embedded clusters, agents, journals and stores, and the reports that commands and the
+console show.
+"""

@@ -64,7 +64,7 @@ class AgentParts:
     housekeeping: HousekeepingSettings | None = field(default_factory=HousekeepingSettings)
 
     def without_housekeeping(self) -> "AgentParts":
-        """Return a copy without merges or collection, for processes in which another agent does them."""
+        """Return a copy without merges or collection, for processes in which another agent performs them."""
         return replace(self, housekeeping=None)
 
 
@@ -109,7 +109,7 @@ class RunningAgent:
         await self.context.lease.release(_RELEASE_SECONDS)
 
     async def abort(self) -> None:
-        """Ends as in a crash: drops connections, flushes nothing, and leaves the lease to expire."""
+        """Stops as in a crash: drops connections, flushes nothing, and leaves the lease to expire."""
         self.server.abort()
         if self.context.fetch.shared is not None:
             self.context.fetch.shared.hang_up()
@@ -144,7 +144,7 @@ async def start_agent(
     """Starts an agent, which opens its listeners and then takes its lease from the control plane.
 
     `pace`, measured by default, decides which small PUTs run in the event loop. `ask_peer` and `connect_peer` reach
-    other agents, by default at their clients' addresses. `whereabouts` tells jobs where the cluster is. Raises
+    other agents, by default at the addresses that clients use. `whereabouts` tells jobs where the cluster is. Raises
     ListenError and other UserErrors, ControlPlaneUnavailable, CommandRefused.
     """
     pace = pace or MeasuredPace(LoopLoad())

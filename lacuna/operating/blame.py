@@ -1,4 +1,6 @@
-"""Finds the transactions that hold back partitions, the groups waiting for them, and what their ends would release."""
+"""Finds the transactions that hold back partitions, the groups waiting for them, and what would be released if they
+ended.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,8 @@
 """Checks the health of a cluster through its agents.
 
 `look` queries all parts of the cluster concurrently and waits at most two seconds for each, so a part that does not
-answer becomes a problem without delaying the others. `problems_of` evaluates the answers, without further requests.
+answer is reported as a problem and does not delay the others. `problems_of` evaluates the answers, without further
+requests.
 """
 
 import asyncio
@@ -51,7 +52,9 @@ _RECENT_MS: Final = 600_000
 
 
 class Severity(IntEnum):
-    """The severity of a problem: clients are or will be affected, or settings protect less than they could."""
+    """The severity of a problem: clients are affected, clients will be affected, or settings protect less than they
+    could.
+    """
 
     FAILING = 0
     DEGRADED = 1

@@ -42,7 +42,7 @@ class Client:
 
     @property
     def differing(self) -> list[str]:
-        """The scenarios in which the client behaves differently here than with Kafka."""
+        """The scenarios in which the client behaves differently with Lacuna than with Kafka."""
         return self._having("differs")
 
     @property

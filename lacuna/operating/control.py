@@ -95,7 +95,7 @@ async def open_control(
 ) -> AsyncIterator[ControlClient]:
     """Connects to the control plane at a place or in a data folder or, without either, through an agent.
 
-    Gives up after 5 seconds. Raises UserError if no cluster runs on the folder, or if no agent answers.
+    Gives up after 5 seconds. Raises UserError if no running cluster uses the folder, or if no agent answers.
     """
     if place is None and data is None:
         async with relayed(agents) as relay:
@@ -106,7 +106,10 @@ async def open_control(
 
 
 def find_control(place: ControlPlace | None, data: Path | None) -> ControlPlace:
-    """Return the given place, or else that of the cluster on `data` (default: data/). Raises UserError if none runs."""
+    """Return the given place, or else that of the running cluster in the folder `data` (default: data/).
+
+    Raises UserError if there is none.
+    """
     folder = data or DEFAULT_DATA
     chosen = place or ControlPlace(left(folder, ADDRESS_NAME))
     if not chosen.address:

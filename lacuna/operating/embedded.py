@@ -165,7 +165,7 @@ class EmbeddedCluster:
         return Whereabouts(ControlPlace(self.running.address), url)
 
     async def _led(self, step: Callable[[], Awaitable[T]]) -> T:
-        """Repeat a startup step if the lease of a shared journal is lost while it runs."""
+        """Repeat a startup step if the lease of a shared journal is lost during the step."""
         while True:
             try:
                 return await step()
@@ -252,7 +252,7 @@ class EmbeddedCluster:
         await self._stack.aclose()
 
     async def kill(self) -> None:
-        """Stops as in a crash: answers no request, flushes nothing, and releases no lease."""
+        """Stops as in a crash: answers no requests, flushes nothing, and releases no leases."""
         for agent in self.agents:
             await agent.abort()
         if self._journal is not None:

@@ -1,4 +1,4 @@
-"""Opens the journals that the operator's options name."""
+"""Opens the journals that the operator's options specify."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -19,7 +19,9 @@ from lacuna.logstore.objects.url import JOURNAL_FORMS, holds_journals
 
 @dataclass(frozen=True, slots=True)
 class SharedJournalOptions:
-    """A shared journal's address, its cluster's store, and the leader's lease in seconds. Raises UserError."""
+    """A shared journal's address, its cluster's store, and the duration of the leader's lease in seconds. Raises
+    UserError.
+    """
 
     url: str
     store_url: str
@@ -49,7 +51,9 @@ class SharedJournalOptions:
 
     @contextmanager
     def wreck(self) -> Iterator[AbstractAsyncContextManager[Wreck]]:
-        """Yields the damaged journal, to continue without what was lost. Raises StoreMisconfiguredError."""
+        """Yields the damaged journal, so that a cluster can continue without the lost part. Raises
+        StoreMisconfiguredError.
+        """
         with _set_up(self.kind, self.place, self.lease) as setup:
             yield self.kind.wreck(setup)
 

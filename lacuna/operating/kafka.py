@@ -1,8 +1,8 @@
 """A small Kafka client for the command line, with one connection and one request at a time.
 
 Any agent serves any partition and coordinates any group, so the client uses the first bootstrap address that accepts a
-connection. Only lists of groups and transactions come from every agent, since each lists its own; the client joins
-them.
+connection. Only lists of groups and transactions are requested from every agent, since each agent lists its own; the
+client combines these lists.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ FRAME_LIMIT = 256 * 1024 * 1024
 
 
 class BootstrapUnavailable(UserError):
-    """No bootstrap address accepted a connection, or the exchange failed. The message includes the reason."""
+    """No bootstrap address accepted a connection, or a request failed. The message includes the reason."""
 
 
 class Unreachable(BootstrapUnavailable):
@@ -63,7 +63,7 @@ class MechanismRefused(NotAuthenticated):
 class Agents:
     """The addresses of agents, HOST or HOST:PORT separated by commas, and the security of connections to them.
 
-    `option` names the file with the security settings, for messages.
+    For messages, `option` is the option that specifies the file with the security settings.
     """
 
     addresses: str
@@ -222,7 +222,7 @@ class KafkaConnection:
         return ""
 
     async def agents(self) -> Sequence[Agents]:
-        """Return the live agents, which are to be contacted with the same security settings as this connection."""
+        """Return the live agents, with the security settings of this connection."""
         response = await self.ask(*DESCRIBE_CLUSTER, DescribeClusterRequest())
         return [
             Agents(join_address(broker.host, broker.port), self._security)

@@ -1,6 +1,6 @@
 """Lets a cluster continue after losing part of its journal: finds what is missing, and keeps the intact part.
 
-Losses show in the journal's own files and in the store's objects.
+Losses are found by examining the journal's own files and the objects in the store.
 """
 
 import asyncio
@@ -168,7 +168,7 @@ def _look(store: ObjectStore, salvaged: Salvage) -> Objects:
 def _unknown(
     store: ObjectStore, salvaged: Salvage, leases: set[int], listed: set[SegmentKey]
 ) -> Iterator[ObjectInfo]:
-    """Yield the segments that the journal neither knows about nor has deleted. Add all segments' keys to `listed`."""
+    """Yield the segments that the journal neither refers to nor has deleted. Add all segments' keys to `listed`."""
     for info in store.list(segments_prefix(salvaged.cluster_id)):
         try:
             _, segment_id = parse_segment_key(info.key)

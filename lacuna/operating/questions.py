@@ -71,7 +71,11 @@ async def transactions(
     producer_ids: Sequence[int] = (),
     longer_than_ms: int = -1,
 ) -> Sequence[TransactionListing]:
-    """Return the transactional ids in these states, of these producers, and open for long enough; by default, all."""
+    """Return the transactional ids in these states and of these producers whose transactions have been open for long
+    enough.
+
+    By default, return all.
+    """
     listing = ListTransactions(states=states, producer_ids=producer_ids, duration_ms=longer_than_ms)
     reply = await control.call(Command(list_transactions=listing))
     return reply.transactions_listed.transactions

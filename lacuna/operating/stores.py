@@ -1,4 +1,4 @@
-"""Opens the store that the operator's options name, and claims it for the cluster."""
+"""Opens the store that the operator's options specify, and claims it for the cluster."""
 
 import asyncio
 import logging
@@ -44,7 +44,7 @@ class StoreAheadError(UserError):
 
 
 def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:
-    """Opens the store at a URL and checks it, after creating its bucket if asked to. Raises ObjectStoreError."""
+    """Opens the store at a URL and checks it, creating its bucket first if requested. Raises ObjectStoreError."""
     store = open_store(url)
     inner = store.inner if isinstance(store, EncryptedStore) else store
     make = getattr(inner, "create_bucket", None)
