@@ -1,9 +1,9 @@
-"""Selects the batches of a source that are copied, by the outcome of their transactions. Pure: bytes in, batches out.
+"""Selects the batches of a source that are copied, according to the outcomes of their transactions. Performs no I/O.
 
 The source is read up to its last stable offset, together with its aborted transactions, so the outcome of every batch
-is known. Batches keep their bytes, except for the producer id, epoch and sequence: these mean nothing in another
-cluster, which assigns its own ids (never 0, unlike Kafka). Markers, batches that compaction has emptied, and aborted
-records (unless they are kept) become holes.
+is known. Batches are copied byte for byte, except for the producer id, epoch and sequence: these mean nothing in
+another cluster, which assigns its own ids (never 0, unlike Kafka). Markers, batches that compaction has emptied, and
+aborted records (unless they are kept) become holes.
 """
 
 from array import array
@@ -55,7 +55,7 @@ class Copy(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """The batches to copy from a fetch. Every offset of the fetch below `end_offset` has been dealt with.
+    """The batches to copy from a fetch. Every offset of the fetch below `end_offset` has been accounted for.
 
     `leader_epoch` is the leader epoch of the last batch at the source, or -1 if the fetch returned no batch.
     """

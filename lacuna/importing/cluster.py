@@ -95,7 +95,9 @@ class ClusterRefused(UserError):
 
 
 def failure_of(what: str, code: int) -> ClusterFailed | ClusterRefused:
-    """Return the error for a coordinator's error code: ClusterFailed if the coordinator is moving or loading."""
+    """Return the error for a coordinator's error code: ClusterFailed if the coordinator is moving or loading its state,
+    otherwise ClusterRefused.
+    """
     kind = ClusterFailed if code in _COORDINATOR_MOVES else ClusterRefused
     return kind(f"{what}: {name_of(code)}")
 
@@ -118,7 +120,9 @@ def name_of(code: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicThere:
-    """A topic in a cluster, with each partition's leader in `leaders`. Without topic ids, `topic_id` is empty."""
+    """A topic in a cluster, with each partition's leader in `leaders`. `topic_id` is empty if the cluster has no topic
+    ids.
+    """
 
     name: str
     topic_id: str

@@ -217,7 +217,7 @@ def _line(name: str, late: int) -> str:
 
 
 async def reverse_offsets(source: Agents, target: Agents, names: Sequence[str]) -> list[str]:
-    """Commit groups' offsets in the target back to the source, and return messages for the user.
+    """Commit to the source the offsets that groups have committed in the target, and return messages for the user.
 
     The source lacks the records written to the target since the promotion. A group that has read some of these records
     continues at the end of the source.

@@ -4,7 +4,7 @@
 
 Everything below the last stable offset is decided, and a fetch returns nothing above it. The outbox limits how many
 bytes may be fetched but not yet committed. If the target fails, the outbox is discarded, and copying restarts at the
-ends of the partitions (`mirror`). An error in one partition stops only that partition.
+ends of the partitions (see `mirror`). An error in one partition stops only that partition.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ _PARTITION_BYTES: Final = 4 << 20
 #: The last version of the request with topic names; the next one has topic ids.
 _BY_NAME_VERSION: Final = 12
 _BY_ID_VERSION: Final = 13
-#: The approximate size of a segment, how long a smaller one waits for more, and how many are written at a time.
+#: The approximate size of a segment, how long a smaller one waits to grow, and how many are written at a time.
 _SEGMENT_BYTES: Final = 8 << 20
 _LINGER_SECONDS: Final = 0.1
 _PUTS: Final = 3
 #: The maximum number of slices in a segment, which the control plane commits in one step.
 _MOST_SLICES: Final = 1_000
-#: The maximum bytes that are fetched but not committed. Each follower may exceed it by one fetch.
+#: The maximum number of bytes fetched but not committed. Each follower may exceed it by one fetch.
 _OUTBOX_BYTES: Final = 32 << 20
 _PAUSE_SECONDS: Final = 0.5
 
@@ -350,7 +350,7 @@ class Following:
             )
 
 
-#: Errors for topics that a broker does not know yet. Deleted topics are stopped when topics are aligned.
+#: Errors for topics that a broker does not know yet. The copying of deleted topics stops when topics are aligned.
 _UNKNOWN: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_ID,

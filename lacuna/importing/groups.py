@@ -44,7 +44,7 @@ from lacuna.wire.messages.offsets import (
 )
 
 _LIST_GROUPS_VERSION: Final = 4
-#: The last versions that take one group per request, and topics by name.
+#: The last versions that take one group per request, and that identify topics by name.
 _OFFSET_FETCH_VERSION: Final = 7
 _OFFSET_COMMIT_VERSION: Final = 8
 _NO_GENERATION: Final = -1
@@ -99,7 +99,7 @@ async def _offsets_of(broker: Broker, group_id: str) -> Offsets:
     answer = await broker.ask(
         OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE, _OFFSET_FETCH_VERSION, request
     )
-    # A group that has just moved to a different broker, or ended, is examined again in the next round.
+    # A group that has just moved to another broker, or ended, is examined again in the next round.
     return {
         (topic.name, each.partition_index): Committed(each.committed_offset, each.metadata or "")
         for topic in answer.topics
@@ -127,7 +127,7 @@ class Groups:
         self._end_of = end_of
         self._is_final = is_final
         self._here: dict[str, Offsets] | None = None
-        #: Why groups are not copied, by name.
+        #: The reasons why groups are not copied, by group name.
         self.left: dict[str, str] = {}
 
     async def copy(self) -> int:

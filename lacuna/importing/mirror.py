@@ -1,7 +1,7 @@
 """The importer: aligns topics, copies their partitions, and synchronizes groups, once or continuously.
 
 If either cluster fails, the importer pauses, and then resumes at the ends of the partitions. An error that cannot
-resolve itself ends the import, or stops its partition, with a one-line message that says what to do.
+resolve itself ends the import, or stops the affected partition, with a one-line message that says what to do.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class ImportSettings:
     accepts_gaps: bool = False
     keeps_aborted: bool = False
     bytes_per_second: int | None = None
-    #: The interval of lease renewals, which tell an importer which others share its partitions.
+    #: The interval between lease renewals, from which an importer learns which others share its partitions.
     renewal_seconds: float = 3.0
 
 
@@ -198,7 +198,8 @@ class Importer:
     def _shown(self, source_id: str) -> ImportReport | None:
         """Return the report that makes other importers leave partitions to this one.
 
-        A one-time import returns none, and copies every partition itself, because it must not end before the others do.
+        A one-time import returns none and copies every partition itself. Otherwise, it would have to wait until the
+        others had copied their shares.
         """
         if self._settings.is_once:
             return None
@@ -309,7 +310,7 @@ class Importer:
     async def _add_tracks(
         self, source: Kafka, following: Following, aligned: Aligned, workers: Sequence[int]
     ) -> None:
-        """Start copying this importer's other partitions, each from the end of its copy."""
+        """Start copying this importer's remaining partitions, each from the end of its copy."""
         tracks = self.progress.tracks
         new: dict[Place, Track] = {}
         for name, mirror in aligned.mirrors.items():
@@ -325,7 +326,7 @@ class Importer:
         states: list[PartitionState] = []
         for some in in_parts([each.key for each in new.values()], _AT_ONCE):
             states += await self._target.ends(some)
-        # Requested after the ends of the copies, which a different importer may just have moved.
+        # Requested after the ends of the copies, which another importer may just have moved.
         starts = await source.offsets(new, EARLIEST, READ_UNCOMMITTED)
         ends = await source.offsets(new, LATEST, READ_COMMITTED)
         for (place, track), state in zip(new.items(), states, strict=True):

@@ -91,8 +91,8 @@ class Target:
     async def renew(self, report: ImportReport | None) -> Sequence[int]:
         """Renew the lease, and return the leases of all importers that share the partitions.
 
-        Without a report, this importer shares nothing, and its own lease is returned. Raises TargetFailed if the lease
-        has ended.
+        Without a report, this importer shares nothing, and only its own lease is returned. Raises TargetFailed if the
+        lease has ended.
         """
         command = Command(renew_lease=RenewLease(lease_id=self._lease_id, import_report=report))
         renewed = (await self._control.call(command)).lease_renewed

@@ -59,7 +59,9 @@ class Selection:
         return not self.wanted or any(fnmatchcase(name, each) for each in self.wanted)
 
     def __str__(self) -> str:
-        """Return the patterns, sorted, with `!` before excluding ones. Equal selections return equal strings."""
+        """Return the patterns, sorted, with `!` before those that exclude topics. Equal selections return equal
+        strings.
+        """
         return " ".join([*sorted(self.wanted), *(f"!{each}" for each in sorted(self.left_out))])
 
 

@@ -267,7 +267,7 @@ class Comparison:
 
 
 class CompactedComparison(Comparison):
-    """Compares a compacted topic, although source and copy were compacted at different times.
+    """Compares a compacted topic with its source, even if the two were compacted at different times.
 
     A side may lack a record if it has a later record with the same key. Tombstones may be missing.
     """

@@ -56,15 +56,15 @@ class Chances:
     """The probabilities with which actors do something unusual."""
 
     aborted: float = 0.35
-    #: How often a batch's connection is closed before the answer, and how often a batch is sent again after its answer.
+    #: Closing the connection before a batch's response arrives, and sending a batch again after its response.
     abandoned: float = 0.05
     repeated: float = 0.08
     overtaken: float = 0.05
-    #: How often a producer asks for a last stable offset before it ends its transaction.
+    #: Requesting a last stable offset before a producer ends its transaction.
     curious: float = 0.1
-    #: How often a member of a share group holds its records for some time.
+    #: Holding a share group's records for some time before settling them.
     slow: float = 0.2
-    #: How often a producer fences the other producer with its id instead of waiting for it to end.
+    #: Fencing the other producer with the same id instead of waiting for it to end.
     rude: float = 0.15
 
 
@@ -79,7 +79,7 @@ class World:
     random: Random
     now: Callable[[], float]
     now_ms: Callable[[], int]
-    #: How long a request is repeated before its outcome counts as unknown, in seconds.
+    #: The number of seconds for which a request is repeated before its outcome counts as unknown.
     patience: float
     chances: Chances = USUAL
     has_tv2: bool = False

@@ -1,4 +1,4 @@
-"""Finds the anomalies in a history. The checker is pure: the same history always yields the same anomalies.
+"""Finds the anomalies in a history. The checker is deterministic: the same history always yields the same anomalies.
 
 Each rule holds for Kafka under any faults and timing, for reasons given in docs/judge.md. Whether an operation with an
 unknown outcome took effect is inferred from what readers saw.
@@ -150,7 +150,7 @@ def repeated_records(facts: Facts) -> Iterator[Anomaly]:
 
 
 def false_acknowledgements(facts: Facts) -> Iterator[Anomaly]:
-    """Offsets that were acknowledged for one record, but belong to a different one."""
+    """Offsets that were acknowledged for one record, but belong to another."""
     holders: dict[tuple[str, int], str] = {}
     for index in facts.writing():
         for write in facts.history[index].of(Write):
@@ -172,7 +172,9 @@ def false_acknowledgements(facts: Facts) -> Iterator[Anomaly]:
 
 
 def disorder(facts: Facts) -> Iterator[Anomaly]:
-    """Writes that are stored out of their producer's order, or before writes acknowledged before they were sent."""
+    """Writes that are stored out of their producer's order, or before a write that was acknowledged before they were
+    sent.
+    """
     firm: defaultdict[str, list[Moment]] = defaultdict(list)
     later: defaultdict[str, list[Moment]] = defaultdict(list)
     lines: defaultdict[tuple[str, str], list[tuple[int, int, str]]] = defaultdict(list)

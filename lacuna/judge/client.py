@@ -41,7 +41,7 @@ CLIENT_ID: Final = b"lacuna-judge"
 GROUP: Final = 0
 TRANSACTION: Final = 1
 _MOST_BYTES: Final = 64 << 20
-#: Errors from a partition or coordinator that moves, loads or waits. The request had no effect, so it is sent again.
+#: Errors from a partition or coordinator that is moving, loading or waiting. The request had no effect and is repeated.
 RETRIED: Final = frozenset({3, 5, 6, 9, 14, 15, 16, 51, 56, 72, 74, 75, 76, 78, 88, 89})
 #: Errors after which the request may have had an effect.
 VAGUE: Final = frozenset({-1, 7, 13, 19, 20})
@@ -93,7 +93,7 @@ class Api(Generic[Q, R]):
     version: int
 
 
-#: The highest versions that name topics.
+#: The highest versions that identify topics by name.
 _METADATA: Final = Api(wire.METADATA_REQUEST, wire.METADATA_RESPONSE, 12)
 _COORDINATOR: Final = Api(FIND_COORDINATOR_REQUEST, FIND_COORDINATOR_RESPONSE, 4)
 

@@ -1,4 +1,4 @@
-"""Reads records (filtered as Kafka's consumers do), log ends, committed offsets, and the records of share groups."""
+"""Reads records (filtered as in Kafka's consumers), log ends, committed offsets, and the records of share groups."""
 
 import asyncio
 from collections import deque

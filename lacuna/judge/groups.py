@@ -167,7 +167,7 @@ class _Share:
 
 
 def deliveries(facts: Facts) -> Iterator[Anomaly]:
-    """Records that were delivered after they had been accepted, or while a different member held them."""
+    """Records that were delivered after they had been accepted, or while another member held them."""
     share = _Share(facts)
     history = facts.history
     for key, rows in share.deliveries.items():
@@ -223,7 +223,9 @@ def undelivered(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _idle(facts: Facts) -> dict[_Key, int]:
-    """Return, for each place, the last request that found no record although no earlier lock could hold one."""
+    """Return, for each place, the last request that found no records at a time when no earlier lock could still hold
+    one.
+    """
     busy: dict[_Key, float] = {}
     idle: dict[_Key, int] = {}
     acquiring = [index for index, each in enumerate(facts.history) if each.kind == ACQUIRE]

@@ -5,8 +5,8 @@
     p bounds 1.330-1.331 ok log/0.lso=18 log/0.hw=18
 
 A line contains the process, the kind, the times in seconds, the outcome, an optional session (`ID#GENERATION`, which
-newer generations of the same id fence), and the parts. A place is a topic and a partition. The middle one of a
-transaction's times is when its commit was requested. Values are unique in a history.
+newer generations of the same id fence), and the parts. A place is a topic and a partition. A transaction has three
+times; the second is when its commit was requested. Values are unique in a history.
 """
 
 import re
@@ -43,7 +43,7 @@ STUCK: Final = "stuck"
 #: A fault, or its end.
 FAULT: Final = "fault"
 
-#: What a bound is: the last stable offset, the high watermark, the log start.
+#: The kinds of bounds: the last stable offset, the high watermark, the log start.
 LSO: Final = "lso"
 HW: Final = "hw"
 START: Final = "start"
@@ -118,9 +118,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A delivery of a record to a member of a share group, the `count`-th one. The member holds the record for
-    `seconds`.
-    """
+    """The `count`-th delivery of a record, to a member of a share group. The member holds the record for `seconds`."""
 
     group: str
     place: str
@@ -181,7 +179,7 @@ class Operation:
 
     @property
     def generation(self) -> int:
-        """The producer's place among those with the same id, counting from 1, or 0 without a session."""
+        """The producer's number among those with the same id, counting from 1, or 0 without a session."""
         return int(self.session.partition("#")[2] or 0)
 
     def of(self, kind: type[P]) -> Iterator[P]:

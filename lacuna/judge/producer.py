@@ -28,7 +28,7 @@ T = TypeVar("T")
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-#: The highest versions that a client of each protocol generation uses (KIP-890). TV1 adds partitions; TV2 need not.
+#: The highest versions that a client of each protocol generation uses (KIP-890). TV1 must add partitions; TV2 need not.
 _PRODUCE: Final = {each: Api(PRODUCE_REQUEST, PRODUCE_RESPONSE, 10 + each) for each in (1, 2)}
 _END_TXN: Final = {
     each: Api(wire.END_TXN_REQUEST, wire.END_TXN_RESPONSE, 3 + each) for each in (1, 2)
@@ -166,8 +166,8 @@ class Producer:
         self.is_doubtful = False
 
     async def send(self, place: str, values: Sequence[str]) -> list[int | None]:
-        """Append a batch. For each response, return the offset of the batch's first record, or None if it has no
-        offset.
+        """Append a batch. For each response, return the offset of the batch's first record, or None if the response
+        contains no offset.
 
         Raises Refused, Vague and Lost.
         """
@@ -204,7 +204,7 @@ class Producer:
         offsets = [await self._settle(attempt)]
         self._sequences[place] += len(values)
         if is_repeated:
-            # The batch has already been acknowledged, so an error in repeating it changes nothing.
+            # The batch has already been acknowledged, so an error when it is repeated changes nothing.
             with suppress(*FAILURES):
                 offsets.append(await self._settle(attempt))
         return offsets
