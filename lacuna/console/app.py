@@ -80,7 +80,7 @@ _STATIC: Final = ("console.css", "console.js", "icon.svg")
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The console as an ASGI app, its event streams, which the caller must end, and the last hour's history."""
+    """The console as an ASGI app, the history of the last hour, and the event streams, which the caller must end."""
 
     answers: ASGIApp
     streams: live.Streams

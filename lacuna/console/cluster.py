@@ -121,7 +121,7 @@ async def imports_page(site: Site, request: Request) -> Response:
 
 
 class Hit(NamedTuple):
-    """A search result: what kind of thing was found, its name, further facts, and the address of its page."""
+    """A search result: the kind of thing that was found, its name, further facts, and the address of its page."""
 
     kind: str
     name: str

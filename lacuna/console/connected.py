@@ -71,7 +71,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 def kinds_of(reports: Iterable[AgentReport]) -> list[Kind]:
-    """Return all agents' clients by name and version, those with the most connections first."""
+    """Return all agents' clients, grouped by name and version, those with the most connections first."""
     kinds: dict[tuple[str, str], Kind] = {}
     for report in reports:
         for clients in report.clients:

@@ -65,7 +65,7 @@ class Decoding:
         )
 
     def decode(self, data: bytes) -> tuple[str, str] | None:
-        """Return JSON text and the schema in words, or None if the bytes have no schema or do not match it."""
+        """Return JSON text and a description of the schema, or None if the bytes have no schema or do not match it."""
         schema_id = schema_id_of(data)
         schema = None if schema_id is None else self._known.get(schema_id)
         if not isinstance(schema, Schema):
@@ -76,7 +76,7 @@ class Decoding:
             return None
 
     def why_not(self, data: bytes | None) -> str:
-        """Return why bytes with a schema id cannot be decoded, or "" if that does not apply."""
+        """Return why the schema for these bytes could not be used, or "" if there was no such problem."""
         schema_id = schema_id_of(data)
         known = None if schema_id is None else self._known.get(schema_id)
         return known.reason if isinstance(known, _Failure) else ""

@@ -92,7 +92,7 @@ def visible(text: str) -> str:
 
 
 def name(text: str) -> str:
-    """Escape a name like `visible`, but also its line ends and tabs, so that it fits on one line."""
+    """Escape a name as `visible` does, and also its line ends and tabs, so that it fits on one line."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 

@@ -155,7 +155,7 @@ async def _apply_offsets(turn: Turn) -> Done:
     shares = group.group_type == SHARE
     for refused in await delete_offsets(turn.ask, group.group_id, topics, shares=shares):
         check(refused.error_code, refused.subject, refused.message)
-    # A consumer group without members is removed with its last offset.
+    # A consumer group without members is removed when its last offset is deleted.
     is_left = shares or await _committed(turn, group)
     return Done(
         f"Deleted the offsets of {formats.name(group.group_id)} in {turn.text('topic')}.",

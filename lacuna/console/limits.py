@@ -1,4 +1,4 @@
-"""Limits on what the console spends on a request."""
+"""Limits on the resources that the console spends on a request."""
 
 from typing import Final
 
@@ -56,7 +56,7 @@ FETCH_BYTES: Final = 1 << 20
 #: Bytes of a response, since one batch may be larger than the request allows, and of a decompressed batch.
 RESPONSE_BYTES: Final = 16 << 20
 BATCH_BYTES: Final = 16 << 20
-#: The bytes of records that a page fetches and keeps, and the seconds that it takes.
+#: The bytes of records that a page fetches and keeps, and the seconds that it may take.
 SCAN_BYTES: Final = 16 << 20
 SCAN_SECONDS: Final = 3.0
 #: The same bounds for a search whose progress a visitor watches.

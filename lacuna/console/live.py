@@ -1,4 +1,4 @@
-"""Event streams, which make pages refresh their numbers and deliver messages as they arrive."""
+"""Event streams, which deliver messages as they arrive and make pages refresh their numbers."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ from lacuna.operating.kafka import Agents
 
 _TICK_SECONDS: Final = 2.0
 _TAIL_WAIT_MS: Final = 1000
-#: The messages per second that a visitor sees by default, and the maximum that an address can ask for. If more messages
+#: The messages per second that a visitor sees by default, and the maximum that an address can request. If more messages
 #: arrive, the oldest are skipped.
 _RATE: Final = 20
 _MOST_RATE: Final = 200

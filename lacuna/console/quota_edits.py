@@ -23,14 +23,17 @@ _QUOTAS: Final = {
     "request_percentage": "% of a thread",
     "controller_mutation_rate": "partitions a second",
 }
-#: The name of the default entity, which Kafka's messages write as null.
+#: The name of the default entity, which Kafka's messages represent as null.
 _DEFAULT: Final = "(default)"
 _ENTITIES: Final = {"user": "user", "client-id": "client_id"}
 _REMOVES: Final = "/edit/quota/remove"
 
 
 class QuotaRow(NamedTuple):
-    """A quota of a user, a client id, or both. "" stands for the one not used, and "(default)" for all others."""
+    """A quota of a user, a client id, or both. If only one of them matters, the other is "".
+
+    "(default)" stands for all users or client ids without a quota of their own.
+    """
 
     user: str
     client_id: str

@@ -133,7 +133,7 @@ class Line:
     path: str
 
 
-#: The width of a line's coordinates, for the whole time, and their height, for the largest value.
+#: In a line's coordinates, the width of the whole period, and the height of the largest value.
 _WIDE: Final = 1000
 _HIGH: Final = 100
 _HOUR: Final = 3600.0

@@ -205,7 +205,7 @@ def _config(app: ASGIApp) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=limits.CONNECTIONS + 1,  # so that the doorkeeper's bound comes first
+        limit_concurrency=limits.CONNECTIONS + 1,  # the doorkeeper's limit comes first
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_END_SECONDS,
         h11_max_incomplete_event_size=_HEAD_BYTES,

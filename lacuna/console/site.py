@@ -40,7 +40,7 @@ class Site:
     history: History
     tokens: Tokens
     rights: RightsOfUsers
-    #: The users that have logged in, if a login is required.
+    #: The users who have logged in, if a login is required.
     logins: Logins | None
     may_write: bool
     #: Decodes records with a schema registry, if one is configured.
@@ -48,7 +48,7 @@ class Site:
     templates: jinja2.Environment
     #: Returns the addresses and titles of the pages that each page's head links to, for a user with these rights.
     links: Callable[[Rights], Sequence[tuple[str, str]]]
-    #: Returns the addresses and titles of the changes to a subject that a page links to, for a user with these rights.
+    #: Returns the addresses and titles of the changes that a page offers for its subject, to a user with these rights.
     actions: Callable[[str, Rights, Mapping[str, str]], Sequence[tuple[str, str]]]
 
     def agents(self, request: Request) -> Agents:
@@ -83,7 +83,7 @@ class Site:
         return response
 
     def saying(self, request: Request, path: str, text: str) -> str:
-        """Return the address of a page with `text`, about a completed change, at the top."""
+        """Return the address of a page that shows `text`, a message about a completed change, at the top."""
         browser = self.tokens.browser_of(request.headers)
         sign = "&" if "?" in path else "?"
         return f"{path}{sign}{urlencode({'said': text, 'seal': self.tokens.token(browser, text)})}"
@@ -99,7 +99,7 @@ class Site:
 
 
 Handler = Callable[[Site, Request], Awaitable[Response]]
-#: Raises NotAllowed if a user with these rights may not see a page. The second argument has the parts of its address.
+#: Raises NotAllowed if a user with these rights may not see a page. The second argument holds the parts of its address.
 Needs = Callable[[Rights, Mapping[str, Any]], None]
 
 
@@ -208,7 +208,7 @@ class Turns:
     async def answer(self, site: Site, request: Request, handler: Handler) -> Response:
         """Return the handler's response, or a page that explains the failure."""
         if request.method == "POST":
-            # The form is read before the request has its turn, so that a slow form does not make others wait.
+            # The form is read before the request gets its turn, so that a slow form does not make others wait.
             try:
                 await read_form(request)
             except BadRequest as error:

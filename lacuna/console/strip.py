@@ -1,8 +1,8 @@
 """A strip that shows a window of a partition's offsets as ranges or, if these are too many, as columns.
 
 It shows as much detail as fits: single extents, or consecutive extents of one transaction, or neighbouring extents of
-one kind. Beyond that, the window is divided into columns of equally many offsets, each with a count for each kind of
-offset. The module is pure.
+one kind. If none of these fit, the window is divided into columns of equally many offsets, each with a count for each
+kind of offset. The module performs no I/O.
 """
 
 import sys
@@ -63,7 +63,7 @@ _KINDS: Final = {
 }
 
 
-#: A range below this share of its strip may be narrower than a pixel.
+#: A range that fills less than this share of its strip may be narrower than a pixel.
 _NARROW: Final = 1 / 150
 
 
@@ -249,7 +249,7 @@ def _begin(window: Window) -> int:
 
 
 def _edges(window: Window, kinds: bytearray, *columns: "array[int]") -> list[int]:
-    """Return the end, and the indexes of extents that follow a hole or differ from the one before."""
+    """Return the indexes of extents that follow a hole or differ from the extent before, and the end."""
     begin, count = _begin(window), len(kinds)
     if begin == count:
         return [count]

@@ -27,7 +27,7 @@ from lacuna.operating.blame import Blamed, blame_in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """An ongoing transaction, how many partitions it includes, and those where readers wait for it."""
+    """An ongoing transaction, the number of its partitions, and the partitions in which readers wait for it."""
 
     found: TransactionDescription
     seconds: float
