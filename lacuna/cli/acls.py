@@ -117,7 +117,7 @@ class Change:
                 yield resource, operation
 
     def required_resources(self, problem: str) -> list[_Resource]:
-        """Return the resources that the options name. Raises UserError with `problem` if there are none."""
+        """Return the resources that the options specify. Raises UserError with `problem` if there are none."""
         return self.resources.named() or fail(
             f"{problem}: specify one with --topic, --group, --transactional-id or --cluster"
         )

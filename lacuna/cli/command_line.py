@@ -41,7 +41,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _NO_ROWS: Final[Mapping[str, Setting]] = MappingProxyType({})
 
-#: The heading of the options that choose settings.
+#: The heading of the options that set or print settings.
 SETTINGS: Final = "Settings"
 
 
@@ -231,7 +231,7 @@ def _tables_printed() -> Iterator[None]:
 
 
 def make_group(function: Callable[..., Any]) -> Group:
-    """Makes a group that calls `function` if the user names no command."""
+    """Makes a group that calls `function` if the user specifies no command."""
     command = make_command("", function)
 
     def call(**values: Any) -> Any:
@@ -290,7 +290,7 @@ def _is_typed(context: click.Context, parameter: click.Parameter) -> bool:
     return context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
 
 
-#: The type of text, for options whose callback converts the text.
+#: The type of an option's text, for options whose callback converts it.
 TEXT: Final = _Text()
 _TYPES: Final[dict[Any, Any]] = {Path: click.Path(path_type=Path), str: TEXT}
 _NUMBERS: Final[dict[Any, Any]] = {int: _Integer, float: _Number}

@@ -1,4 +1,4 @@
-"""The config file, set with `lacuna --config FILE` or LACUNA_CONFIG, which holds settings and options of any command.
+"""The config file, set with `lacuna --config FILE` or LACUNA_CONFIG, which holds settings and options for any command.
 
 A key is the command and the option as typed, joined with dots: `groups.reset.to`. An option that several commands share
 has a single key, named after its variable: `bootstrap` for LACUNA_BOOTSTRAP.
@@ -69,7 +69,7 @@ class Profiles:
 class Vocabulary(Protocol):
     """The part of `lacuna.cli.tables` that this module uses.
 
-    `tables` imports this module, so the root context loads it.
+    `tables` imports this module, so the root context loads `tables`.
     """
 
     @property

@@ -107,8 +107,8 @@ def table(
 ) -> None:
     """Prints a table: with `print_table` for people; for scripts, with tab-separated columns and no title.
 
-    In JSON, a table is a list of objects with the headings as keys. A command with several tables prints an object in
-    which each list is called `name`.
+    In JSON, a table is a list of objects with the headings as keys. A command with several tables prints an object that
+    contains each list under its `name`.
     """
     if is_for_programs():
         keys = [heading.replace(" ", "_") for heading in headings]

@@ -123,7 +123,9 @@ class ConsoleOptions:
     async def served(
         self, listener: socket.socket | None, cluster: EmbeddedCluster, observed: Observed
     ) -> AsyncIterator[None]:
-        """Serves a cluster's console during the block. Connections wait in the socket until the console is ready."""
+        """Serves a cluster's console during the block. Connections wait in the socket's queue until the console is
+        ready.
+        """
         if listener is None:
             yield
             return

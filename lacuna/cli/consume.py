@@ -268,7 +268,7 @@ def _portions(given: Given, reading: "Reading") -> Iterator[list[Any]]:
 
     ranges = asyncio.run(wanted())
     is_bounded = all(each.stop < NEVER for each in ranges)
-    # The output of a pipe may share the terminal with the bar.
+    # If the output goes into a pipe, the program that reads it may print to the bar's terminal.
     is_quiet = _goes_to_a_file() or (out.is_terminal and reading.keep is not None)
     if is_bounded and err.is_terminal and is_quiet:
         return _with_bar(reading, ranges)
@@ -278,7 +278,7 @@ def _portions(given: Given, reading: "Reading") -> Iterator[list[Any]]:
 def _goes_to_a_file() -> bool:
     try:
         return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
-    except OSError:  # such as one that a program has put in place
+    except OSError:  # for example, a program has replaced the stream
         return False
 
 
@@ -360,7 +360,7 @@ def _print(outputs: Iterable[bytes]) -> None:
     """Print each output immediately. Raises BrokenPipeError once the reader has gone, even without output."""
     stream = sys.stdout.buffer
     readers = select.poll()
-    readers.register(stream, 0)  # no events: that the other end has closed is always reported
+    readers.register(stream, 0)  # even with no events, a closed reader is reported
     for output in outputs:
         if output:
             stream.write(output)

@@ -74,7 +74,8 @@ def controlplane(given: Given) -> None:
 
     The control plane is a gRPC service with the standard health service. The command prints `control plane: ADDRESS`
     once agents can connect: `lacuna agent --control ADDRESS`. With --journal, you can start several control planes and
-    name all of them: `lacuna agent --control A,B`. One of them leads; if it stops, another takes over within seconds.
+    specify all of them: `lacuna agent --control A,B`. One of them is the leader; if it stops, another takes over within
+    seconds.
     """
     log_to_stderr(given.verbose, given.settings.make(places.LogLines).format)
     if given.print_config:
@@ -190,7 +191,7 @@ async def status(
     control: OneControl = DEFAULT_CONTROL,
     as_json: Annotated[bool, option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Shows which control plane leads, in which epoch, and how far behind it each standby is."""
+    """Shows which control plane is the leader, in which epoch, and how far each standby is behind it."""
     if not control.address.startswith("unix:"):
         parse_address(control.address)
     answer = await ask_status(control.address, tls=made_of(control.tls))

@@ -175,7 +175,7 @@ def print_reports(reports: Sequence["TopicReport"]) -> None:
 
 
 def _cut_sentence(cut: "CutReport") -> str:
-    """Say whether the topics end at one cut, and which open transactions hold it back."""
+    """Return a sentence that says whether the topics end at one cut, and which open transactions hold it back."""
     text = f"{show_count(cut.topics, 'topic')}, " if cut.topics > 1 else ""
     text += f"cut at {show_time(cut.at_ms)}: "
     text += "no transaction is split" if cut.is_complete else "not all topics have reached it"

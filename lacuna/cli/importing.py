@@ -108,7 +108,7 @@ def run(given: Given) -> None:
     transactions are copied once the source has committed them. A copied topic rejects other producers until `lacuna
     import promote`. If the command ends, run it again: it continues where the copies end.
     """
-    # An event loop of its own finds the cluster, so this cannot be a coroutine.
+    # `locate` runs its own event loop, so this cannot be a coroutine.
     _run(given, locate(given.place))
 
 

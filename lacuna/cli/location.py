@@ -25,7 +25,7 @@ _LOCAL: Final = "unix:"
 
 
 def locate(place: JobPlace, *, needs_control: bool = True) -> ClusterLocation:
-    """Find the cluster that the options name, and ask its agents for what the options leave out.
+    """Find the cluster that the options specify, and ask its agents for any location that the options omit.
 
     With `needs_control`, a control plane must be found as well. Raises PipelineError or UserError, with the remedy.
     """
@@ -59,7 +59,7 @@ def _asks_agents(place: JobPlace) -> bool:
 
 
 def find_place(control: ControlPlace | None, data: Path | None, agents: Agents) -> ControlPlace:
-    """Return the control plane that the options name, or else the one that the agents use."""
+    """Return the control plane that the options specify, or else the one that the agents use."""
     if control or data:
         return find_control(control, data)
     return _checked(asyncio.run(places_of(agents)), agents)

@@ -54,7 +54,8 @@ _COMMAND_CONFIG = option(
 
 
 def agents_from(settings: str) -> Callable[..., Agents | None]:
-    """Return the callback of an option for agents' addresses, whose connections use the file in the option `settings`.
+    """Return the callback of an option for agents' addresses. Connections to them use the file in the option
+    `settings`.
 
     The callback resolves SRV names.
     """
@@ -189,7 +190,7 @@ class AskedPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlace(AskedPlace):
-    """The options for a job's cluster. The agents are asked for what the options leave out."""
+    """The options for a job's cluster. If they omit the control plane or the store, the agents are asked for it."""
 
     store: Store = None
     encryption_keys: JobKeys = None
@@ -199,7 +200,8 @@ Yes = Annotated[bool, option("--yes", "-y", help="Do not ask for confirmation.")
 
 
 def confirm(question: str, is_confirmed: bool) -> None:
-    """Asks the user, unless `is_confirmed`. Raises Abort if the user declines, and UserError without a terminal.
+    """Asks the user for confirmation, unless `is_confirmed`. Raises Abort if the user declines, and UserError without a
+    terminal.
 
     Do not call it inside an event loop, where the first Ctrl-C would cancel a task while the prompt keeps waiting.
     """

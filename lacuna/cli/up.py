@@ -226,7 +226,7 @@ def _run_workers(
         arguments = ["controlplane", f"--listen={socket_address(data)}", f"--data={data}"]
         secrets = {}
         if journal is not None:
-            options.open_store().close()  # creates the bucket, if the options say so
+            options.open_store().close()  # creates the bucket if the options request it
             arguments += [f"--store={journal.store_url}"]
             secrets = {"LACUNA_CONTROLPLANE_JOURNAL": journal.url}
         arguments += ["--verbose"] if options.verbose else []

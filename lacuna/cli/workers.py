@@ -110,7 +110,7 @@ class Supervisor:
         arguments. If the process ends before it is ready, it has printed the reason, and this command ends as well.
         """
         # The arguments are complete: a worker must not read its parent's variables a second time.
-        read = variables() - {COMMAND_VARIABLE}  # stores read the command for the keys here
+        read = variables() - {COMMAND_VARIABLE}  # from which stores read the keys' command
         environment = {name: value for name, value in os.environ.items() if name not in read}
         environment.pop(SOCKET, None)  # this process notifies systemd for all of them
         environment |= {SUPERVISED: "1", **secrets}

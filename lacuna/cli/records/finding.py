@@ -41,7 +41,9 @@ class OffsetRange:
 
 
 async def topics_like(bootstrap: Agents, patterns: Sequence[str]) -> list[str]:
-    """Return the topics that match the names and patterns, without duplicates. Raises UserError if one matches none."""
+    """Return the topics that match the names and patterns, without duplicates. Raises UserError if one of these matches
+    no topic.
+    """
     if not any(map(_is_pattern, patterns)):
         return list(dict.fromkeys(patterns))
     async with KafkaConnection(bootstrap) as connection:
@@ -133,7 +135,7 @@ async def _bounds(
 async def _ends_at(
     connection: KafkaConnection, topic: str, indexes: list[int], at_ms: int
 ) -> dict[int, int]:
-    """Return the partitions' ends at a past time or, with a note, at the last known one before it. Raises UserError."""
+    """Return the partitions' ends at a past time or, with a note, at the last known time before. Raises UserError."""
     timestamps = dict.fromkeys(indexes, -at_ms)
     answers = await list_offsets(connection, topic, timestamps, READ_COMMITTED)
     for each in answers:

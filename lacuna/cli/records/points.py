@@ -38,7 +38,7 @@ def _parse(text: str, what: str, words: str, now_ms: int) -> Point:
     point = point_of(text, now_ms)
     if point is None:
         if _AGO.fullmatch(text):
-            parse_duration(text, what)  # its error has the reason
+            parse_duration(text, what)  # its error contains the reason
         raise UserError(
             f"{what} {text}: use {words}, an offset, a time such as 2026-11-26T13:00, or 10m for ten minutes ago"
         )
