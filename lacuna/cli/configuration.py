@@ -126,7 +126,7 @@ def _assigned(text: str, rows: Mapping[str, Setting], context: click.Context) ->
 
 
 def print_configuration(configuration: Configuration) -> None:
-    """Prints the values of a command's settings in the form of a config file, with comments that name their sources."""
+    """Prints the command's options and settings in the form of a config file, with comments that name their sources."""
     context = click.get_current_context()
     for key, option in keys_of(context).items():
         value = context.params.get(option.name or "")

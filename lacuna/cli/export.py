@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lacuna.pipeline.workers import Workers
 
 
-#: The maximum number of cuts that --status lists, and of open transactions that a report names; `--json` has them all.
+#: The maximum number of cuts that --status lists, and of open transactions that a report names; `--json` lists all.
 _MOST_CUTS = 10
 _MOST_NAMED = 3
 #: With --follow, the time from the beginning of one run to the beginning of the next. A record that just misses a cut

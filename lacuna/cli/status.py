@@ -46,9 +46,9 @@ def status(
 ) -> None:
     """Checks a cluster, and shows problems first, each with its remedy.
 
-    The command checks agents, control planes, journal, store, merging, disk, clocks, transactions and weak settings.
-    Each part has two seconds to answer, so the command works even while parts are down. An agent writes, reads and
-    deletes a small object to test the store. Settings that protect less than they could are listed as advice.
+    The command checks agents, control planes, journal, store, merging, disk, clocks, transactions and settings. Each
+    part has two seconds to answer, so the command works even while parts are down. An agent writes, reads and deletes a
+    small object to test the store. Settings that protect less than they could are listed as advice.
 
     Exit code: 0 if nothing is wrong or there is only advice, 1 if something is failing or degraded.
     """
