@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import TypeAlias
 
-#: Modification time in nanoseconds, size, and inode. A copy and a rename each change at least one of them.
+#: Modification time in nanoseconds, size, and inode. Replacing the file by a copy or a rename changes at least one.
 Stamp: TypeAlias = tuple[int, int, int]
 
 

@@ -57,7 +57,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 def load_of(reports: Iterable[AgentReport]) -> AgentReport:
-    """Return the sum of the load and store requests of all agents."""
+    """Return the totals of all agents' load and of their requests to the store."""
     load = AgentReport()
     for each in reports:
         for name in ("connections", "requests", "requests_failed", "cache_hits", "cache_lookups"):

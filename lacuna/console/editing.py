@@ -157,7 +157,7 @@ class Edit:
         return True
 
     def pages(self) -> tuple[Page, Page]:
-        """Return the pages that show the form and receive it."""
+        """Return the page that shows the form and the page that receives it."""
         return Page(self.path, self.form, self.needs), Page(
             self.path, self.send, self.needs, method="POST"
         )

@@ -11,7 +11,7 @@ REQUESTS: Final = 8
 #: The seconds that a request may wait for its turn, and the seconds that it may take afterwards.
 WAIT_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 10.0
-#: The seconds that an agent may take to connect, and to answer a request.
+#: The seconds that connecting to an agent may take, and that each of its responses may take.
 ASK_SECONDS: Final = 5.0
 #: Open event streams, and the seconds after which each one ends. Browsers reconnect.
 STREAMS: Final = 32

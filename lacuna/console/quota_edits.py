@@ -30,7 +30,7 @@ _REMOVES: Final = "/edit/quota/remove"
 
 
 class QuotaRow(NamedTuple):
-    """A quota of a user, a client id, or both. If only one of them matters, the other is "".
+    """A quota of a user, a client id, or both. If the quota does not depend on one of them, that field is "".
 
     "(default)" stands for all users or client ids without a quota of their own.
     """

@@ -24,7 +24,7 @@ class SourceTransaction:
 
 
 async def source_transactions(source: Kafka) -> list[SourceTransaction]:
-    """Return the source's transactional ids, by name. Kafka before 3.0 lists none."""
+    """Return the source's transactional ids, sorted by name. Kafka before 3.0 lists none."""
     found: list[SourceTransaction] = []
     if not source.knows(wire.LIST_TRANSACTIONS_REQUEST):
         return found
@@ -87,9 +87,9 @@ class HangingTransaction:
 async def hanging_transactions(
     source: Kafka, places: Iterable[Place], now_ms: int, longest_ms: int = _LONGEST_MS
 ) -> list[HangingTransaction]:
-    """Return the transactions that seem to hang, by partition. Kafka before 3.0 reports none.
+    """Return the transactions that seem to hang, sorted by partition. Kafka before 3.0 reports none.
 
-    Coordinators may also omit an ordinary transaction, while they move or if this user may not describe its
+    Coordinators may also omit an ordinary transaction while they are moving, or if this user may not describe its
     transactional id. A transaction is therefore returned only if it has been idle for more than `longest_ms`, the
     longest that an ordinary transaction may last.
     """
@@ -108,7 +108,7 @@ async def hanging_transactions(
         for place in each.partitions
     }
     suspects = [each for each in idle if (each.producer_id, each.place) not in known]
-    # No coordinator lists a transaction that has ended in the meantime, either.
+    # Coordinators do not list transactions that have ended in the meantime either.
     still = await _open_in(source, {each.place for each in suspects}, now_ms)
     return sorted(set(suspects) & set(still))
 

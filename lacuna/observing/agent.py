@@ -225,7 +225,7 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
 
 
 def _of_budget(read: Callable[[RequestBudget], float]) -> Callable[[ProduceService], float]:
-    """Return a function that reads a figure of the request budget, or 0 if there is no budget."""
+    """Return a function that reads a value from the request budget, or returns 0 if there is no budget."""
 
     def value(produce: ProduceService) -> float:
         budget = produce.flusher.budget

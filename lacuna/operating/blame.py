@@ -29,8 +29,8 @@ class Blamed:
     to the next open transaction, a read_committed consumer would receive `by_commit` offsets if this transaction
     committed now, and `by_abort` if it aborted. `groups` are those that have read everything before the transaction.
 
-    An export of the topic ends at `cut`. It is below the last stable offset if a transaction that committed before that
-    offset also wrote to another partition, where its records wait for this transaction.
+    An export of the topic ends at `cut`. The cut is below the last stable offset if a transaction that committed before
+    that offset also wrote to another partition, where its records wait for this transaction.
     """
 
     topic: str

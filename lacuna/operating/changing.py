@@ -1,4 +1,6 @@
-"""Conversions for commands and the console: configs with units, and passwords to SCRAM credentials."""
+"""Conversions for commands and the console: of configs with units into plain configs, and of passwords into SCRAM
+credentials.
+"""
 
 import asyncio
 import os

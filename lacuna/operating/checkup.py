@@ -44,8 +44,8 @@ _LONG_MS: Final = 60_000
 _FAR_BEHIND: Final = 10_000
 _LONG_BACKLOG: Final = 10_000
 _CLOCK_MS: Final = 10_000
-# Shares of a disk, and bytes. A disk is short of space only below both: a tenth of a large disk is enough for a
-# journal.
+# A share of the disk, and a number of bytes. A disk is short of space only if less than both is free: a tenth of a
+# large disk is enough for a journal.
 _LITTLE_DISK: Final = (0.1, 8 << 30)
 _TOO_LITTLE_DISK: Final = (0.02, 1 << 30)
 _RECENT_MS: Final = 600_000

@@ -24,7 +24,7 @@ class PartitionLag:
 
 
 async def lag_of_group(control: ControlClient, group_id: str) -> Sequence[PartitionLag]:
-    """Return a group's lags in the partitions with committed offsets, by topic and partition.
+    """Return a group's lags in the partitions with committed offsets, sorted by topic and partition.
 
     Raises UserError if there are no committed offsets, and ControlPlaneUnavailable.
     """

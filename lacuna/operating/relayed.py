@@ -61,7 +61,7 @@ class RelayedClient:
 
     @property
     def is_shut_out(self) -> bool:
-        """Always false: the agents connect to the control plane, not this client."""
+        """Always false, because only agents connect to the control plane directly."""
         return False
 
     async def call(self, command: Command) -> Reply:
