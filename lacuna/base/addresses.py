@@ -43,7 +43,7 @@ def parse_address(text: str) -> tuple[str, int]:
     addresses = parse_addresses(text)
     if len(addresses) != 1:
         raise UserError(
-            f"{text!r} lists several addresses, but only one is allowed: give a single HOST:PORT"
+            f"{text!r} lists several addresses, but only one is allowed: specify a single HOST:PORT"
         )
     return addresses[0]
 

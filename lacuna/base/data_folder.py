@@ -27,6 +27,6 @@ def left(folder: Path, name: str) -> str:
 def not_running(folder: Path | str) -> str:
     """Return the error message for a data folder without a running cluster."""
     return (
-        f"no cluster is running on the data folder {folder}: start it with `lacuna up --data {folder}`, or give the "
+        f"no cluster is running on the data folder {folder}: start it with `lacuna up --data {folder}`, or specify the "
         "address of a control plane with control=HOST:PORT (--control)"
     )

@@ -99,7 +99,7 @@ def scram_exchange(name: str, user: str, password: str, *, is_token: bool) -> Ex
     kind, _, value = last.partition(b"=")
     if kind != b"v" or not hmac.compare_digest(_decoded(value.partition(b",")[0]), expected):
         raise SaslError(
-            "the server does not know the password, so it may be an impostor: check the address"
+            "the server did not prove that it knows the password, so it may be an impostor: check the address"
         )
 
 

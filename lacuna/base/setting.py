@@ -96,7 +96,7 @@ class Setting:
     def parse(self, given: object) -> Value:
         """Return the value of `given`, which is text or a TOML value. Raises SettingsError."""
         if isinstance(given, list):
-            raise SettingsError(f"{self.key} is a list: give a single value")
+            raise SettingsError(f"{self.key} is a list: specify a single value")
         value = given.strip() if isinstance(given, str) else given
         if isinstance(self.default, bool):
             value = {"true": True, "false": False}.get(str(value).lower())

@@ -82,11 +82,11 @@ class Watched(Generic[T]):
             self._made = self._make()
         except (UserError, OSError, ValueError) as error:
             log.error(
-                "the TLS files have changed and cannot be used, so the earlier ones stay in use: %s",
+                "the new TLS files cannot be used, so the previous ones stay in use: %s",
                 error,
             )
         else:
-            log.info("the TLS files have changed: new connections use them")
+            log.info("the TLS files have changed: new connections use the new files")
 
     def _look(self) -> list[Stamp]:
         stamps = []
@@ -120,7 +120,7 @@ def first_certificate(path: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"the TLS file {path} cannot be read: {error}") from error
     if match is None:
-        raise UserError(f"the TLS file {path} contains no certificate in PEM")
+        raise UserError(f"the TLS file {path} contains no certificate in PEM format")
     return match[0]
 
 
@@ -188,7 +188,7 @@ def _content(element: bytes, tag: int | None = None) -> bytes:
 def _bounds(data: bytes) -> tuple[int, int]:
     """Return where the content of the first element starts and ends."""
     if len(data) < 2 or data[0] & 0x1F == 0x1F:
-        raise ValueError("an element does not begin with a tag of one byte and a length")
+        raise ValueError("an element does not begin with a one-byte tag and a length")
     begin, length = 2, data[1]
     if length & 0x80:
         begin += length & 0x7F

@@ -117,7 +117,7 @@ def _parsed(row: Setting, source: str, value: object) -> Value:
 def _assigned(text: str, rows: Mapping[str, Setting], context: click.Context) -> tuple[str, str]:
     key, is_assignment, value = text.partition("=")
     if not is_assignment:
-        raise UserError(f"--set {text}: write KEY=VALUE")
+        raise UserError(f"--set {text}: use KEY=VALUE")
     if key not in rows and is_setting(key, context):
         raise UserError(f"--set {key}: `{context.command_path}` does not have this setting")
     if key not in rows:

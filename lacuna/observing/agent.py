@@ -76,17 +76,17 @@ _AGENT: Final[tuple[Metric[RunningAgent], ...]] = (
     ),
     gauge(
         "lacuna_request_memory_bytes",
-        "Bytes of unanswered requests and unsent answers.",
+        "Bytes of unanswered requests and unsent responses.",
         lambda agent: agent.server.budget.taken,
     ),
     gauge(
         "lacuna_request_memory_limit_bytes",
-        "The limit on bytes of unanswered requests and unsent answers. Beyond it, the agent stops reading.",
+        "The limit on bytes of unanswered requests and unsent responses. Beyond it, the agent stops reading requests.",
         lambda agent: agent.context.settings.max_agent_bytes,
     ),
     gauge(
         "lacuna_peer_lines",
-        "Connections to other agents, through which this agent notices when one fails.",
+        "Connections to other agents, used to notice when one of them fails.",
         lambda agent: agent.context.lines.counts().open,
     ),
     gauge(
@@ -173,14 +173,15 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
     counter("lacuna_sent_bytes", "Bytes sent to clients.", lambda metrics: metrics.bytes_sent),
     counter(
         "lacuna_reading_paused",
-        "How often reading from a client was paused, because its connection or the whole agent held "
+        "How often reading from a client was paused because its connection or the whole agent held "
         "too many requests or bytes.",
         lambda metrics: metrics.reading_paused,
     ),
     counters("lacuna_requests", "Requests by API.", ("api",), _requests),
     histograms(
         "lacuna_request_duration_seconds",
-        "Time from the beginning of a request until its answer is ready. Fetch, JoinGroup and SyncGroup may wait.",
+        "Time from the start of a request until its response is ready. Fetch, JoinGroup and SyncGroup requests may "
+        "wait.",
         ("api",),
         DURATIONS,
         _durations,
@@ -463,7 +464,8 @@ _HOUSEKEEPING: Final[tuple[Metric[Housekeeping], ...]] = (
     ),
     counters(
         "lacuna_clean_records",
-        "Records dropped from compacted topics: superseded ones, by merges or passes, and tombstones, by passes.",
+        "Records dropped from compacted topics: superseded records (dropped by merges or passes) and tombstones "
+        "(dropped by passes).",
         ("kind", "by"),
         lambda keeping: (
             ("superseded", "merge", keeping.metrics.records_superseded),
@@ -487,7 +489,7 @@ _HOUSEKEEPING: Final[tuple[Metric[Housekeeping], ...]] = (
     ),
     counters(
         "lacuna_collected_objects",
-        "Deleted objects: replaced ones, and ones that were never committed.",
+        "Deleted objects, either replaced or never committed.",
         ("kind",),
         lambda keeping: (
             ("replaced", keeping.metrics.objects_deleted),
@@ -506,7 +508,7 @@ _HOUSEKEEPING: Final[tuple[Metric[Housekeeping], ...]] = (
     ),
     counter(
         "lacuna_deletions_failed",
-        "Objects, and expired leases with objects, that collection could not delete.",
+        "Objects that collection could not delete, and expired leases whose objects it could not delete.",
         lambda keeping: keeping.metrics.deletions_failed,
     ),
     gauges(
@@ -543,13 +545,13 @@ STORE: Final[tuple[Metric[StoreMetrics], ...]] = (
     ),
     counter(
         "lacuna_store_unwanted_bytes",
-        "Bytes read between the requested ranges.",
+        "Bytes read in the gaps between requested ranges.",
         lambda store: store.bytes_between,
     ),
     counters(
         "lacuna_store_second_attempts",
-        "Requests repeated over a different connection, because they were slower than 95% of such "
-        "requests, or silent for a second.",
+        "Requests repeated over another connection because they were slower than 95% of such requests, or received "
+        "nothing for a second.",
         ("operation", "reason"),
         _second_attempts,
     ),

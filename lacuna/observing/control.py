@@ -68,7 +68,9 @@ async def _add_node(families: Families, node: Node, settings: RuntimeSettings) -
 
 
 _ANY: Final[tuple[Metric[bool], ...]] = (
-    gauge("lacuna_controlplane_leader", "1 if this control plane leads.", lambda leads: leads),
+    gauge(
+        "lacuna_controlplane_leader", "1 if this control plane is the leader.", lambda leads: leads
+    ),
 )
 
 
@@ -85,7 +87,7 @@ _NODE: Final[tuple[Metric[Node], ...]] = (
     ),
     gauge(
         "lacuna_controlplane_caught_up",
-        "1 if this control plane leads, or could take over immediately.",
+        "1 if this control plane is the leader, or could take over immediately.",
         lambda node: node.is_ready,
     ),
     gauges(
@@ -166,8 +168,8 @@ _RUNTIME: Final[tuple[Metric[_Loaded], ...]] = (
     ),
     gauge(
         "lacuna_longest_step_seconds",
-        "Duration of the longest decision since the start, for a command or "
-        "a tick. The control plane decides nothing else during a decision.",
+        "Duration of the longest decision since the start, for a command or a tick. During this time, the "
+        "control plane makes no other decisions.",
         lambda leader: leader.load.longest_step_ms / 1000,
     ),
     gauge(
@@ -305,7 +307,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     gauge("lacuna_agents", "Agents with a lease.", lambda seen: len(seen.state.leased_agents())),
     gauge(
         "lacuna_agents_hidden",
-        "Hidden agents: they have a lease, but clients are sent to others.",
+        "Hidden agents: they have a lease, but clients are sent to other agents.",
         lambda seen: len(seen.state.hidden_leases),
     ),
     gauge("lacuna_leases", "Leases of agents and jobs.", lambda seen: len(seen.state.leases)),

@@ -184,7 +184,7 @@ async def endpoint_served(
                 reason = os.strerror(error.errno) if has_reason and error.errno else str(error)
                 raise ListenError(
                     f"cannot listen on {address}: {reason}; "
-                    f"{advice_on(error, 'choose a different address with --health')}"
+                    f"{advice_on(error, 'choose another address with --health')}"
                 ) from error
         yield
     finally:

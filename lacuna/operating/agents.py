@@ -170,9 +170,9 @@ async def start_agent(
         raise
     if parts.produce.hot_bytes < 0 and not context.produce.flusher.hot.is_journal_as_durable:
         log.info(
-            "small flushes wait for the bucket. They would not with produce.hot.bytes=524288, but then the newest "
-            "records would be as durable as the disk of the control plane's journal. If the journal is in "
-            "PostgreSQL or in the bucket, that is the default"
+            "small flushes wait for the bucket. With produce.hot.bytes=524288, they would not, but the newest records "
+            "would then be only as durable as the disk that holds the control plane's journal. That value is the "
+            "default if the journal is in PostgreSQL or in the bucket"
         )
     housekeeping = None
     if parts.housekeeping is not None:

@@ -189,7 +189,7 @@ def _unseen(part: str, error: Exception) -> Problem:
     is_denied = "ACLs" in str(error)
     severity = Severity.ADVICE if is_denied else Severity.FAILING
     return Problem(
-        severity, part, f"cannot be seen: {error}", "check that it is running, and see its log"
+        severity, part, f"cannot be checked: {error}", "check that it is running, and see its log"
     )
 
 
@@ -259,8 +259,13 @@ def _of_control(seen: Seen) -> Iterator[Problem]:
             remedy = "start it; until then, fewer standbys can take over"
             yield Problem(severity, f"control plane {each.address}", each.problem, remedy)
     if planes and not leaders:
-        what = "no control plane leads, so transactions and flushes wait"
-        yield Problem(Severity.FAILING, "control plane", what, "start one, or see their logs")
+        what = "no control plane is the leader, so transactions and flushes wait"
+        yield Problem(
+            Severity.FAILING,
+            "control plane",
+            what,
+            "start one, or check the logs of those that are running",
+        )
     for each in leaders:
         status = each.status
         for standby in status.standbys:
@@ -274,7 +279,7 @@ def _of_control(seen: Seen) -> Iterator[Problem]:
             remedy = "see docs/scale.md: use fewer partitions per flush, or a faster machine"
             yield Problem(Severity.DEGRADED, "control plane", what, remedy)
         if status.is_time_doubtful:
-            what = f"clocks are {status.clocks_ahead_ms / 1000:.0f} s ahead, so nothing is deleted based on age"
+            what = f"the clocks are {status.clocks_ahead_ms / 1000:.0f} s ahead, so nothing is deleted based on age"
             remedy = "correct the clocks; if the cluster's time is wrong, use `lacuna controlplane set-time`"
             yield Problem(Severity.DEGRADED, "clocks", what, remedy)
         if _is_below(_LITTLE_DISK, status):
@@ -311,6 +316,6 @@ def _of_transactions(seen: Seen) -> Iterator[Problem]:
         return
     blocked, age = seen.described.partitions_blocked, seen.described.oldest_transaction_ms / 1000
     named = ", ".join(seen.lasting[:3]) + (", …" if len(seen.lasting) > 3 else "")
-    what = f"readers of {blocked} partitions are waiting for {named}, open for up to {age:.0f} s"
+    what = f"readers of {blocked} partitions are waiting for {named} (open for up to {age:.0f} s)"
     remedy = "`lacuna transactions blame TOPIC` shows the details, `lacuna transactions abort ID` aborts one"
     yield Problem(Severity.DEGRADED, "transactions", what, remedy)

@@ -122,9 +122,11 @@ def wholly_aborted(bootstrap: Agents, suffix: str, count: int = 11) -> Scenario:
         uncommitted,
         read(bootstrap, topic, "read_committed"),
     )
-    expect("records that read_uncommitted sees", len(scenario.uncommitted.records), count)
-    expect("records that read_committed sees", scenario.committed.records, ())
-    expect("the position of read_committed", scenario.committed.position, count)
+    expect(
+        "records that a read_uncommitted consumer sees", len(scenario.uncommitted.records), count
+    )
+    expect("records that a read_committed consumer sees", scenario.committed.records, ())
+    expect("the position of a read_committed consumer", scenario.committed.position, count)
     return scenario
 
 

@@ -189,7 +189,7 @@ class KafkaConnection:
             ) from error
         except NoAnswerError as error:
             raise BootstrapUnavailable(
-                f"the agent answered the requests in a different order ({error}): try again"
+                f"the agent answered the requests out of order ({error}): try again"
             ) from error
         try:
             return answer.read(body, version)
@@ -216,7 +216,7 @@ class KafkaConnection:
         """Return which setting may be missing if the agent closes the connection."""
         security = self._security
         if security == PLAINTEXT:
-            return f"; if its listener uses TLS or SASL, specify a file with the settings with {self._option}"
+            return f"; if its listener uses TLS or SASL, use {self._option} to specify a file with the settings"
         if security.protocol == "SSL" and not security.certificate:
             return "; if it requires a client certificate, set ssl.certificate.location"
         return ""
@@ -256,8 +256,8 @@ def _why_no_tls(address: str, error: ssl.SSLError) -> str:
     """Return the cause of a TLS failure and its remedy."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"the certificate of {address} is not trusted ({error.verify_message}): specify the authority that signed "
-            "it in ssl.ca.location, and connect by a name in the certificate"
+            f"the certificate of {address} is not trusted ({error.verify_message}): set ssl.ca.location to the "
+            "authority that signed it, and connect to a name that the certificate contains"
         )
     reason = (error.reason or "").upper()
     if "ALERT" in reason:

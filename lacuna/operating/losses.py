@@ -230,7 +230,7 @@ def _count_slices(objects: Objects, state: State, footer: SegmentFooter) -> None
 
 def _name(state: State, key: PartitionKey) -> str:
     topic = state.topics.get(key[0])
-    name = topic.name if topic is not None else f"topic {show_id(key[0])}, which was lost too,"
+    name = topic.name if topic is not None else f"topic {show_id(key[0])} (also lost)"
     return f"{name} [{key[1]}]"
 
 
@@ -292,6 +292,6 @@ def _describe_objects(objects: Objects) -> Iterator[str]:
     if objects.unreadable:
         yield f"  {objects.unreadable} cannot be read, so their contents are unknown"
     if objects.segments:
-        yield "They will be deleted in about five minutes: copy them first if you want to keep them."
+        yield "The segments will be deleted in about five minutes: copy them first if you want to keep them."
     for name, count in sorted(objects.missing.items()):
         yield f"{name}: {count} records that the journal refers to are no longer in the store"

@@ -63,7 +63,7 @@ class MotoServer:
         try:
             self.endpoint = self._ours.recv()
         except EOFError:
-            raise ChildProcessError("moto's server ended before it listened") from None
+            raise ChildProcessError("moto's server exited before it was listening") from None
         return self
 
     @property

@@ -140,7 +140,7 @@ async def ask_agent(connection: KafkaConnection, question: AgentQuestion) -> Age
         )
     if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
         raise ControlPlaneUnavailable(
-            "the agent has no session with the control plane: check that it is running"
+            "the agent has no session with the control plane: check that the control plane is running"
         )
     if code is not ErrorCode.NONE:
         raise UserError(response.error_message or f"the agent answered {code.name}")
@@ -148,5 +148,5 @@ async def ask_agent(connection: KafkaConnection, question: AgentQuestion) -> Age
         return AgentAnswer.FromString(response.answer)
     except DecodeError as error:
         raise UserError(
-            "the agent's response is invalid: check that its version is the same"
+            "the agent's response is invalid: check that the agent runs the same version of Lacuna"
         ) from error

@@ -45,11 +45,11 @@ _HOLD_TIMEOUT_S = 60.0
 class FaultKind(Enum):
     """The kinds of fault, each with a description of its effect."""
 
-    ERROR = "the operation is not done, and the caller receives an error"
-    LOST_REPLY = "the operation is done, but the caller receives an error"
+    ERROR = "the operation is not performed, and the caller receives an error"
+    LOST_REPLY = "the operation is performed, but the caller receives an error"
     NOT_FOUND = "the caller receives the error for a missing object"
     TRUNCATED = "the object ends in the middle of the requested range"
-    FLIPPED_BIT = "one bit of the read data is wrong"
+    FLIPPED_BIT = "one bit of the data read is flipped"
 
 
 _ANY: tuple[Operation, ...] = ("put", "get", "size", "list", "delete")

@@ -280,7 +280,7 @@ def test_a_process_that_is_started_gets_the_settings(
 
 
 MISTAKES = {
-    "--set=foo": "--set foo: write KEY=VALUE",
+    "--set=foo": "--set foo: use KEY=VALUE",
     "--set=num.partition=3": "the setting num.partition does not exist: did you mean num.partitions?",
     "--set=objects=d": "--set objects: `lacuna up` does not have this setting",
     "--set=num.partitions=0": "--set: num.partitions is 0: choose a value from 1 to 100000",
@@ -299,7 +299,7 @@ def test_a_mistake_says_what_to_do(refused: Refusal, argument: str, hint: str) -
 IN_A_FILE = {
     "num.partitons = 3": "lacuna.toml: the setting num.partitons does not exist: did you mean num.p",
     "[topics.crate]\npartitions = 3": "topics.crate.partitions does not exist: did you mean topics.create.p",
-    "listeners = ['127.0.0.1:1', 'x']": "lacuna.toml: listeners is a list: give a single value",
+    "listeners = ['127.0.0.1:1', 'x']": "lacuna.toml: listeners is a list: specify a single value",
     "num.partitions = true": "lacuna.toml: num.partitions is true: choose a value from 1 to",
     "[num]\npartitions = 'x'": "lacuna.toml: num.partitions is x: choose a value from 1 to",
     "num.partitions = ": "the config file lacuna.toml is not TOML: Invalid value (at ",

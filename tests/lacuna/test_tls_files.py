@@ -59,7 +59,7 @@ def test_what_cannot_be_used_leaves_the_earlier_in_use(
     watched = Watched([str(file)], make)
     file.write_text("nonsense")
     assert watched.get(100.0) == "one"
-    assert "cannot be used, so the earlier ones stay in use: " in caplog.text
+    assert "cannot be used, so the previous ones stay in use: " in caplog.text
     file.unlink()
     assert watched.get(101.0) == "one"
     file.write_text("other")

@@ -363,7 +363,7 @@ async def test_files_that_change_are_used_for_new_connections(
         Path(first.certificate).write_text("nonsense")
         during = await connected()
         assert common_name(during) == "first"
-        assert "cannot be used, so the earlier ones stay in use" in caplog.text
+        assert "cannot be used, so the previous ones stay in use" in caplog.text
         os.unlink(first.certificate)
         gone = await connected()
         assert common_name(gone) == "first"
@@ -371,7 +371,7 @@ async def test_files_that_change_are_used_for_new_connections(
         shutil.copy(second.key, first.key)
         new = await connected()
         assert common_name(new) == "second"
-        assert "TLS files have changed: new connections use them" in caplog.text
+        assert "TLS files have changed: new connections use the new files" in caplog.text
         for client in (old, during, gone, new):
             assert await is_served(client)
             await client.close()

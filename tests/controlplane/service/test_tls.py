@@ -173,7 +173,7 @@ async def test_files_that_change_are_used_by_the_next_connections(
         shutil.copy(client.key, server.key)
         os.utime(server.key, (1, 1))
         async with asyncio.timeout(60):
-            while "cannot be used, so the earlier ones stay in use" not in caplog.text:
+            while "cannot be used, so the previous ones stay in use" not in caplog.text:
                 assert await subject_shown_by(address, tls) == "CN=newer,O=tests"
         assert await asked(address, tls) == b"x"
 
