@@ -75,7 +75,7 @@ async def _acl_fields(_turn: Turn) -> Sequence[Field]:
         Field(
             name="principal",
             label="Principal",
-            hint="Such as User:alice; User:* for all principals.",
+            hint="For example, User:alice, or User:* for all principals.",
         ),
         Field(name="permission", label="Permission", kind="select", choices=tuple(_PERMISSIONS)),
         Field(

@@ -63,7 +63,7 @@ async def _reset_fields(turn: Turn) -> Sequence[Field]:
         Field(
             name="topic",
             label="Topic",
-            hint="If empty: all topics that the group has read.",
+            hint="Leave empty for all topics that the group has read.",
             is_required=False,
         ),
     )
@@ -94,9 +94,7 @@ async def _preview_reset(turn: Turn) -> Effect:
     shown = formats.name(group.group_id)
     moves = f"Moves the committed offsets of {shown}."
     if group.group_type == SHARE:
-        moves = (
-            f"Lets {shown} begin at other offsets. The group's earlier deliveries are forgotten."
-        )
+        moves = f"Moves {shown} to other offsets. The group's earlier deliveries are forgotten."
     about = f"{moves} With a lower offset, the group receives records again. With a higher one, it skips records."
     return Effect(
         sentences=[about],
@@ -123,7 +121,11 @@ async def _apply_reset(turn: Turn) -> Done:
 
 async def _offsets_fields(turn: Turn) -> Sequence[Field]:
     await _group_of(turn)
-    return (Field(name="topic", label="Topic", hint="The topic whose offsets the group loses."),)
+    return (
+        Field(
+            name="topic", label="Topic", hint="The topic for which the group's offsets are deleted."
+        ),
+    )
 
 
 async def _preview_offsets(turn: Turn) -> Effect:

@@ -19,7 +19,7 @@ from lacuna.console.site import Site, form_of
 from lacuna.operating.kafka import Agents, KafkaConnection, MechanismRefused, NotAuthenticated
 
 _ACTION: Final = "login"
-_FOREIGN_FORM: Final = "This form belongs to a different browser. Try again."
+_FOREIGN_FORM: Final = "This form was opened in another browser. Try again."
 
 
 async def page(site: Site, request: Request) -> Response:

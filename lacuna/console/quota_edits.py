@@ -18,10 +18,10 @@ from lacuna.wire.messages.client_quotas import (
 
 #: The quotas, and the unit of each value.
 _QUOTAS: Final = {
-    "producer_byte_rate": "bytes a second",
-    "consumer_byte_rate": "bytes a second",
+    "producer_byte_rate": "bytes per second",
+    "consumer_byte_rate": "bytes per second",
     "request_percentage": "% of a thread",
-    "controller_mutation_rate": "partitions a second",
+    "controller_mutation_rate": "partitions per second",
 }
 #: The name of the default entity, which Kafka's messages represent as null.
 _DEFAULT: Final = "(default)"
@@ -76,7 +76,7 @@ async def rows(turn: Turn) -> list[QuotaRow]:
 
 
 async def _quota_fields(_turn: Turn) -> Sequence[Field]:
-    hint = f"{_DEFAULT} for all without a quota of their own."
+    hint = f"{_DEFAULT} for all that have no quota of their own."
     return (
         Field(name="user", label="User", hint=hint, is_required=False),
         Field(name="client_id", label="Client id", hint=hint, is_required=False),
@@ -128,25 +128,25 @@ async def _preview_quota(turn: Turn) -> Effect:
     change = _quota_of(turn)
     await _alter_quota(turn, change, validate_only=True)
     unit = _QUOTAS.get(change.key, "")
-    about = f"Sets {change.key} of {_whose(turn)} to {formats.number(change.value)} {unit}."
+    about = f"Sets {change.key} for {_whose(turn)} to {formats.number(change.value)} {unit}."
     return Effect(sentences=[about])
 
 
 async def _set_quota(turn: Turn) -> Done:
     change = _quota_of(turn)
     await _alter_quota(turn, change, validate_only=False)
-    return Done(f"Set {change.key} of {_whose(turn)}.", "/access")
+    return Done(f"Set {change.key} for {_whose(turn)}.", "/access")
 
 
 async def _preview_no_quota(turn: Turn) -> Effect:
     await _alter_quota(turn, OpData(turn.text("quota"), 0.0, True), validate_only=True)
-    about = f"Removes {turn.text('quota')} of {_whose(turn)}."
+    about = f"Removes {turn.text('quota')} for {_whose(turn)}."
     return Effect(sentences=[about], is_destructive=True)
 
 
 async def _remove_quota(turn: Turn) -> Done:
     await _alter_quota(turn, OpData(turn.text("quota"), 0.0, True), validate_only=False)
-    return Done(f"Removed {turn.text('quota')} of {_whose(turn)}.", "/access")
+    return Done(f"Removed {turn.text('quota')} for {_whose(turn)}.", "/access")
 
 
 EDITS: Final = (

@@ -197,7 +197,7 @@ class History:
         if len(moments) < 2:
             return []
         return [
-            _line("Offsets written a second", _rates(moments, _offsets), moments),
+            _line("Offsets written per second", _rates(moments, _offsets), moments),
             _line("Client requests per second", _rates(moments, _of_agents("requests")), moments),
             _line("Offsets not yet read by groups", [each.lag for each in moments], moments),
             _line("Open transactions", [each.transactions for each in moments], moments),

@@ -206,15 +206,15 @@ def draw(window: Window, most_ranges: int = RANGES, columns: int = COLUMNS) -> S
     level, parts, bars = "one extent", by_kind, list[Column]()
     edges: Sequence[int] = range(_begin(window), len(kinds) + 1)
     if len(edges) > most_ranges + 1:
-        level = "neighbouring extents of one transaction"
+        level = "a run of neighbouring extents from one transaction"
         edges = _edges(window, kinds, window.transactions)
     if len(edges) <= most_ranges + 1:
         parts = _parts(window, kinds, edges)
     if len(edges) > most_ranges + 1 or len(parts) > most_ranges:
-        level, parts = "neighbouring extents of one kind", by_kind
+        level, parts = "a run of neighbouring extents of one kind", by_kind
     if len(parts) > most_ranges:
         level, parts, bars = (
-            "a column of equally many offsets",
+            "a column, with the same number of offsets in each",
             [],
             _columns(window, by_kind, columns),
         )

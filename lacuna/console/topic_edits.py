@@ -247,7 +247,7 @@ async def _trim_fields(turn: Turn) -> Sequence[Field]:
             name="partition",
             label="Partition",
             kind="number",
-            hint="If empty: all partitions.",
+            hint="Leave empty for all partitions.",
             is_required=False,
         ),
     )
@@ -272,7 +272,7 @@ async def _preview_trim(turn: Turn) -> Effect:
         sentences=[
             f"Deletes the records of {topic.name} at {dropped} offsets. This cannot be undone."
         ],
-        headings=("Partition", "Log start now", "Log start then", "Offsets deleted"),
+        headings=("Partition", "Current log start", "New log start", "Offsets deleted"),
         rows=[(str(each), starts[each], at, at - starts[each]) for each, at in moved.items()],
         pins={"partitions": ".".join(map(str, moved)), "offsets": cursor(moved)},
         is_destructive=True,
@@ -295,7 +295,7 @@ async def _apply_trim(turn: Turn) -> Done:
 
 async def _delete_fields(turn: Turn) -> Sequence[Field]:
     topic = await _topic_of(turn)
-    return (Field(name="name", label=f"Write {topic.name} to confirm"),)
+    return (Field(name="name", label=f"Enter {topic.name} to confirm"),)
 
 
 async def _preview_delete(turn: Turn) -> Effect:
@@ -345,7 +345,7 @@ async def _record_fields(turn: Turn) -> Sequence[Field]:
             name="partition",
             label="Partition",
             kind="number",
-            hint="If empty: chosen by the key, as in Kafka's clients.",
+            hint="If empty, the key determines the partition, as in Kafka's clients.",
             is_required=False,
         ),
     )

@@ -150,7 +150,7 @@ async def _preview_abort(turn: Turn) -> Effect:
     holds_back = (
         f"The transaction has been open for {formats.duration(opened.seconds)}, since {began} UTC. Partitions: "
         f"{opened.partitions}. Offsets that it holds back: {opened.waiting}. If it aborts, consumers immediately "
-        f"receive {opened.by_abort} records of other producers."
+        f"receive {opened.by_abort} records from other producers."
     )
     drops = (
         "All of its records are dropped, in all of its partitions, and the group offsets in it are not committed. Its "

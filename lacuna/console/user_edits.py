@@ -46,7 +46,7 @@ async def _user_fields(_turn: Turn) -> Sequence[Field]:
     return (
         Field(name="user", label="User"),
         Field(name="password", label="Password", kind="secret"),
-        Field(name="again", label="The password again", kind="secret"),
+        Field(name="again", label="Repeat the password", kind="secret"),
     )
 
 
@@ -58,7 +58,7 @@ async def _add_user(turn: Turn) -> Done:
         raise BadRequest("The passwords differ: enter the same password in both fields.")
     for refused in await set_password(turn.ask, user, password.encode()):
         check(refused.error_code, refused.subject, refused.message)
-    return Done(f"{user} can authenticate with the password.", "/access")
+    return Done(f"{user} can now authenticate with this password.", "/access")
 
 
 async def _preview_no_user(turn: Turn) -> Effect:

@@ -238,7 +238,7 @@ def test_a_share_group_is_shown_and_reset(browser: Browser, cluster: Cluster) ->
 
     stage = asyncio.run(hold_records(cluster, look))
     shown, after = change(browser, f"/edit/group/reset?id={stage.group}", to="end-1")
-    assert f"Lets {stage.group} begin at other offsets" in shown
+    assert f"Moves {stage.group} to other offsets" in shown
     assert re.search(rf"{stage.topic} 0 0 4 \+4", shown)
     assert f"Reset {stage.group}." in after
     assert re.search(rf"{stage.topic} 0 4 0 0 0 0 1", after)
@@ -384,7 +384,7 @@ def test_users_and_quotas(browser: Browser) -> None:
     )
     assert 'value="one"' not in editor.page.text
     editor.send({"user": "zoe", "password": "one", "again": "one"})
-    assert "zoe can authenticate with the password." in editor.follow()
+    assert "zoe can now authenticate with this password." in editor.follow()
     assert "zoe SCRAM-SHA-256, SCRAM-SHA-512" in plain(browser.get("/access").text)
     editor = Editor(browser, "/edit/user/remove?user=zoe")
     editor.send()
@@ -394,8 +394,8 @@ def test_users_and_quotas(browser: Browser) -> None:
     shown, after = change(
         browser, "/edit/quota", user="(default)", quota="producer_byte_rate", value="1,000,000"
     )
-    assert "Sets producer_byte_rate of user (default) to 1,000,000 bytes a second." in shown
-    assert "(default) \N{EN DASH} producer_byte_rate 1000000 bytes a second" in after
+    assert "Sets producer_byte_rate for user (default) to 1,000,000 bytes per second." in shown
+    assert "(default) \N{EN DASH} producer_byte_rate 1000000 bytes per second" in after
     remove = html.unescape(
         re.findall(r'href="(/edit/quota/remove[^"]+)"', browser.get("/access").text)[0]
     )

@@ -132,7 +132,7 @@ def test_the_strip_is_zoomed_to_one_record(browser: Browser) -> None:
 def test_nothing_was_written(browser: Browser) -> None:
     assert "This partition has no records yet" in browser.get("/topics/empty/0").text
     assert browser.get("/topics/empty/1").code == 404
-    assert "No messages to read here" in browser.get("/topics/empty/0/messages").text
+    assert "There are no messages to read here" in browser.get("/topics/empty/0/messages").text
 
 
 def test_groups_and_their_lag(browser: Browser) -> None:
@@ -282,7 +282,7 @@ async def test_the_lines_of_the_last_hour() -> None:
     ):
         history._moments.append(Moment(seconds, offsets, lag, 1, 2, agents))
     lines = {each.name: each for each in history.lines()}
-    written = lines["Offsets written a second"]
+    written = lines["Offsets written per second"]
     assert (written.newest, written.largest, written.path) == ("0", "10", "M48 0.0 M1000 100.0")
     requests = lines["Client requests per second"]
     assert (requests.newest, requests.largest, requests.path) == ("10", "10", "M48 80.0 M1000 0.0")
@@ -304,7 +304,7 @@ def test_the_lines_have_what_the_cluster_holds(
         while "Offsets held back" not in (shown := plain(browser.get("/").text)):
             assert time.monotonic() < ends
             time.sleep(0.05)
-    assert re.search(r"Open transactions 0 at most 0", shown)
+    assert re.search(r"Open transactions 0 max 0", shown)
 
 
 def test_gaps_are_explained_in_general_and_for_one_offset(browser: Browser) -> None:

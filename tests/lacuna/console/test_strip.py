@@ -94,12 +94,12 @@ def test_it_adds_up_only_as_much_as_it_must() -> None:
     assert strip_of(view_of(extents, dead), 0, RANGES * 2).level == "one extent"
     extents = [(at * 2, at * 2 + 2, at // 4 + 1, 0) for at in range(RANGES * 2)]
     strip = strip_of(view_of(extents, dead), 0, RANGES * 4)
-    assert strip.level == "neighbouring extents of one transaction"
+    assert strip.level == "a run of neighbouring extents from one transaction"
     assert len(strip.ranges) == RANGES // 2
     assert {each.extents for each in strip.ranges} == {4}
     extents = [(at * 2, at * 2 + 2, at + 1, 0) for at in range(RANGES * 2)]
     strip = strip_of(view_of(extents), 0, RANGES * 4)
-    assert strip.level == "neighbouring extents of one kind"
+    assert strip.level == "a run of neighbouring extents of one kind"
     (only,) = strip.ranges
     assert (only.extents, only.size, only.transaction) == (RANGES * 2, RANGES * 20, -1)
     strip = strip_of(
