@@ -37,8 +37,8 @@ Pattern = Annotated[
     str,
     option(
         "--resource-pattern-type",
-        help="Whether the names are literal or prefixed. When listing or removing "
-        "ACLs, also: match (all that apply to a name) or any.",
+        help="Whether the names are literal or prefixed. To list or remove ACLs, "
+        "you can also use match (all that apply to a name) or any.",
     ),
 ]
 #: A resource type and a resource name.

@@ -33,8 +33,8 @@ _WITHOUT_MESSAGE: Final = {
     ErrorCode.CORRUPT_MESSAGE: "its records in the object store are damaged; `lacuna verify` shows where, and which "
     "records are affected",
     ErrorCode.KAFKA_STORAGE_ERROR: "the agent could not read or write the object store; see its log for the reason",
-    ErrorCode.REQUEST_TIMED_OUT: "the agent did not answer in time, but may still act: check whether it has before "
-    "you try again",
+    ErrorCode.REQUEST_TIMED_OUT: "the agent did not answer in time, but may still carry out the request: "
+    "check whether it has before you try again",
     ErrorCode.UNKNOWN_SERVER_ERROR: "the agent failed unexpectedly; see its log for the reason",
 }
 

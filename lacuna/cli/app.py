@@ -52,7 +52,7 @@ app = LazyGroup(
             expose_value=False,
             callback=take_profile,
             show_envvar=True,
-            help="The profile whose address and security commands use, instead of the current one.",
+            help="The profile that provides the address and security settings, instead of the current one.",
         ),
         Option(
             ["--version"],
@@ -64,7 +64,7 @@ app = LazyGroup(
             help="Print the version.",
         ),
     ],
-    help="A Kafka-compatible log with transactions whose records live in an object store.\n\n    New "
+    help="A Kafka-compatible, transactional log whose records live in an object store.\n\n    New "
     "here? `lacuna demo` shows in a few seconds what Lacuna does. `lacuna up` starts a cluster on\n    "
     "127.0.0.1:9092 for any Kafka client, with its data in ./data. `lacuna COMMAND --help` "
     "explains a command.\n    ",

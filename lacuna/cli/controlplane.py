@@ -74,8 +74,8 @@ def controlplane(given: Given) -> None:
 
     The control plane is a gRPC service with the standard health service. The command prints `control plane: ADDRESS`
     once agents can connect: `lacuna agent --control ADDRESS`. With --journal, you can start several control planes and
-    specify all of them: `lacuna agent --control A,B`. One of them is the leader; if it stops, another takes over within
-    seconds.
+    name all of them: `lacuna agent --control A,B`. One of them is the leader; if it stops, another
+    takes over within seconds.
     """
     log_to_stderr(given.verbose, given.settings.make(places.LogLines).format)
     if given.print_config:
@@ -111,7 +111,7 @@ def _check_rights(listen: str, configuration: Configuration) -> None:
     if listen.startswith("unix:") or not tls.authorities:
         fail(
             "a control plane's --authorizer applies to jobs, which it identifies by their certificates: listen on "
-            "HOST:PORT with --control-tls-ca, -cert and -key, or omit --authorizer"
+            "HOST:PORT with --control-tls-ca, --control-tls-cert and --control-tls-key, or omit --authorizer"
         )
     if not tls.principals:
         fail(
@@ -191,7 +191,7 @@ async def status(
     control: OneControl = DEFAULT_CONTROL,
     as_json: Annotated[bool, option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Shows which control plane is the leader, in which epoch, and how far each standby is behind it."""
+    """Shows the leader, its epoch, and how far behind it each standby is."""
     if not control.address.startswith("unix:"):
         parse_address(control.address)
     answer = await ask_status(control.address, tls=made_of(control.tls))
@@ -206,8 +206,8 @@ async def status(
     print_line(f"position {answer.position}")
     if answer.is_time_doubtful:
         print_line(
-            "time in doubt: no records are deleted based on age; "
-            f"clocks are {answer.clocks_ahead_ms / 1000:.0f} s ahead"
+            f"time in doubt: the clocks are {answer.clocks_ahead_ms / 1000:.0f} s ahead, "
+            "so no records are deleted based on age"
         )
     for standby in standbys:
         behind = max(0, answer.position - standby.position)

@@ -60,7 +60,7 @@ def hint_for(option: str, command: Any) -> str:
     there = {name for parameter in command.params for name in parameter.opts}
     for text in _INSTEAD.get(option, ()):
         if text.split(" ", 1)[0] in there:
-            return f"write {text}"
+            return f"use {text}"
     if option in ("--config", "-c"):
         return "put it before the command: lacuna --config FILE COMMAND"
     if option == "--replication-factor":

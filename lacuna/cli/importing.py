@@ -224,7 +224,7 @@ async def status(
             for hanging in await hanging_transactions(there, undecided, now_ms):
                 _say(str(hanging))
         except UserError as error:
-            _say(f"it is not known whether transactions hang at the source: {error}")
+            _say(f"cannot tell whether transactions are hanging at the source: {error}")
 
 
 @app.adds("promote")
@@ -310,7 +310,7 @@ async def verify(
         bool,
         option(
             _KEEP_ABORTED,
-            help="The copies were made with this option, so also compare aborted records.",
+            help="Also compare aborted records, because they were copied with this option.",
         ),
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,

@@ -223,7 +223,7 @@ AcceptLoss = Annotated[
     option(
         "--accept-loss",
         help="Use this option if a start failed because the journal is damaged or older than the records. The "
-        "command then reports what is lost, and continues without it. Do not put the option into a start script.",
+        "command then reports what is lost, and continues without it. Do not use it in a startup script.",
     ),
 ]
 Verbose = Annotated[bool, option("--verbose", "-v", help="Log events, one line each.")]

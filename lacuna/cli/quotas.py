@@ -103,7 +103,7 @@ def remove_quotas(
     entity = _entity(user, client, host)
     _alter(entity, [wire.OpData(_key(each), 0.0, remove=True) for each in quotas], bootstrap)
     whose = _words(entity)
-    print_done(f"removed {', '.join(quotas)} of {whose}", whose=whose, quotas=", ".join(quotas))
+    print_done(f"removed {', '.join(quotas)} for {whose}", whose=whose, quotas=", ".join(quotas))
 
 
 @asynchronous

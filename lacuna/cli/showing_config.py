@@ -22,7 +22,7 @@ def config(
     """Shows a command's options with their variables and values.
 
     Every option has an environment variable, and a key for the config file that `lacuna --config FILE` or
-    LACUNA_CONFIG names. The values are those that the command would use now, without further options.
+    LACUNA_CONFIG specifies. The values are those that the command would use now, without further options.
     """
     own = _context(context.find_root(), command)
     table(

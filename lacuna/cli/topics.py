@@ -243,7 +243,7 @@ async def alter_topic(
             (outcome,) = raised.results
             check(outcome.error_code, f"partitions of {name}", outcome.error_message)
     changed = [f"{each.name}={each.value}" for each in changes if each.value is not None]
-    changed += [f"{each.name} as by default" for each in changes if each.value is None]
+    changed += [f"{each.name} reset to its default" for each in changes if each.value is None]
     changed += [] if partitions is None else [show_count(partitions, "partition")]
     print_done(f"altered {name}: {', '.join(changed)}", topic=name, changed=", ".join(changed))
 

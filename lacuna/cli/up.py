@@ -89,8 +89,8 @@ class Given:
 def up(given: Given) -> None:
     """Runs a complete cluster, with its records in a folder or a bucket.
 
-    Prints `bootstrap: HOST:PORT` once Kafka clients can connect. Ctrl-C stops it cleanly; the next start continues with
-    the same data.
+    Prints `bootstrap: HOST:PORT` once Kafka clients can connect. Ctrl-C stops the cluster cleanly; the next start
+    continues with the same data.
     """
     log_to_stderr(given.verbose, given.settings.make(places.LogLines).format)
     with ExitStack() as stack:

@@ -61,7 +61,7 @@ def add(
     else:
         secret = read_secret(password, "--password")
     _store(user, secret, iterations, bootstrap)
-    print_done(f"{user} can authenticate with the password", user=user)
+    print_done(f"{user} can now authenticate with this password", user=user)
 
 
 @asynchronous

@@ -72,11 +72,11 @@ def summary(report: Report) -> list[str]:
     read = show_count(report.objects_checked, "object")
     lines = [
         f"cluster {report.cluster_id} in {report.store}",
-        f"listed {show_count(report.objects, 'object')} of {show_size(report.bytes)}",
+        f"listed {show_count(report.objects, 'object')}, {show_size(report.bytes)}",
         f"read {read}, {show_size(report.bytes_read)} in {report.seconds:.1f} s",
     ]
     if report.task_seconds:
-        lines.append(f"{report.task_seconds:.1f} s of tasks: {rate} per second per core")
+        lines.append(f"{report.task_seconds:.1f} s of task time: {rate} per second per core")
     left = report.unreferenced
     unreferenced = [
         f"{count} {what}"

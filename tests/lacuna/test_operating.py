@@ -150,7 +150,10 @@ def test_a_topic_is_altered(
     assert [row["partition"] for row in described["partitions"]] == [0, 1, 2]
     configs = {row["config"]: (row["value"], row["set"]) for row in described["configs"]}
     assert configs["retention.ms"] == ("1000", "here")
-    assert ask(*alter, "-u", "retention.ms").out == f"altered {topic}: retention.ms as by default\n"
+    assert (
+        ask(*alter, "-u", "retention.ms").out
+        == f"altered {topic}: retention.ms reset to its default\n"
+    )
     places = {row["config"]: row["set"] for row in asks("topics", "describe", topic)["configs"]}
     assert places["retention.ms"] == "default"
     assert "nothing to change" in refuse(*alter)

@@ -441,7 +441,7 @@ def test_a_cluster_that_is_not_there(refused: Refusal) -> None:
 def test_a_record_that_is_refused(ask: Command, refuse: Refusal, lacuna_topic: NewTopic) -> None:
     small = lacuna_topic(max_message_bytes=1000)
     said = refuse("produce", small, stdin=b"a" * 2000 + b"\n")
-    assert said.startswith("line 1: it is larger than the topic's max.message.bytes; ")
+    assert said.startswith("line 1: it is larger than the topic's max.message.bytes, ")
     assert said.endswith("(0 records arrived)")
     many = b"".join(b"%099d\n" % number for number in range(100))
     assert ask("produce", small, stdin=many).rows[1] == [small, "0", "100", "0", "99"]

@@ -42,7 +42,8 @@ _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
 _HINTS: Final = {
     KafkaError.INVALID_RECORD: "the topic is compacted, so each record needs a key: add --key-separator",
-    KafkaError.MSG_SIZE_TOO_LARGE: "it is larger than the topic's max.message.bytes; `lacuna topics alter` raises it",
+    KafkaError.MSG_SIZE_TOO_LARGE: "it is larger than the topic's max.message.bytes, which you can raise with "
+    "`lacuna topics alter`",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; `lacuna topics list` lists the topics",
     KafkaError._UNKNOWN_PARTITION: "the topic does not have this partition; `lacuna topics describe` lists its "
     "partitions",
