@@ -87,7 +87,9 @@ def scram_exchange(name: str, user: str, password: str, *, is_token: bool) -> Ex
         raise SaslError("the server's first SCRAM message is not valid")
     iterations = int(match["iterations"])
     if iterations not in _ITERATIONS:
-        raise SaslError(f"the server requests {iterations} SCRAM iterations, which is not safe")
+        raise SaslError(
+            f"the server requests {iterations} SCRAM iterations, which is outside the safe range"
+        )
     salted = hashlib.pbkdf2_hmac(name, password.encode(), _decoded(match["salt"]), iterations)
     final = b"c=biws,r=" + match["nonce"]
     message = bare + b"," + first + b"," + final

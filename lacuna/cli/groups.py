@@ -69,7 +69,7 @@ async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Lists groups of all kinds with their states, members and lags.
 
     The lag is the number of records that a group can read but has not read yet, in all its topics. The column is empty
-    for groups whose offsets the user may not see.
+    for groups whose offsets the user is not allowed to see.
     """
     groups = sorted([each async for each in listed_groups(bootstrap)])
     async with KafkaConnection(bootstrap) as connection:
@@ -160,7 +160,7 @@ async def _describe_share(connection: KafkaConnection, group: str) -> bool:
     if shares.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return False
     check(shares.error_code, f"group {group}", shares.error_message)
-    print_line(f"{group}: {shares.group_state}, epoch {shares.group_epoch}, shares partitions")
+    print_line(f"{group}: {shares.group_state}, epoch {shares.group_epoch}, share group")
     table(
         ("member", "client", "host", "epoch", "partitions"),
         (

@@ -317,7 +317,7 @@ async def verify(
 ) -> None:
     """Compares copies with their source: each offset, key, value, header and timestamp, and groups' offsets.
 
-    Source and copy are read as consumers read them, the copy under both isolation levels. The command compares the
+    The command reads the source and the copy as consumers do, and the copy under both isolation levels. It compares the
     offsets that both contain, up to the last one that the source has decided, and reports the first difference in each
     partition.
     """

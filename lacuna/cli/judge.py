@@ -41,7 +41,8 @@ class Given:
         list[str] | None,
         option(
             metavar="COMMAND",
-            help="A shell command that harms the cluster. May be repeated; the commands run one after another.",
+            help="A shell command that causes a fault in the cluster. May be repeated; the commands run one after "
+            "another.",
             panel=_FAULTS,
         ),
     ] = None

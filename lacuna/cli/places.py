@@ -240,7 +240,7 @@ class Health(Checked):
     health: str = setting(
         "health.listen",
         "",
-        "HOST:PORT of an HTTP port with health checks (/healthz, /readyz) and /metrics.",
+        "HOST:PORT of an HTTP server for health checks (/healthz, /readyz) and /metrics.",
         option="--health",
     )
 
@@ -250,7 +250,7 @@ class ConsoleAddress(Checked):
     console: str = setting(
         "console.listen",
         DEFAULT_CONSOLE,
-        "Address of the web console, which also serves /metrics, /healthz and /readyz; off: no console.",
+        "Address of the web console, which also serves /metrics, /healthz and /readyz; `off` disables it.",
         option="--console",
         metavar="HOST:PORT",
         panel=_CONSOLE,

@@ -27,7 +27,7 @@ async def time_travel(
 ) -> None:
     """Shows the records of a topic that a read_committed consumer could see at a past time, and counts newer ones.
 
-    Each row is a partition: its end at that time and now, the number of its records that still exist, and the number
+    Each row shows a partition: its end at that time and now, the number of its records that still exist, and the number
     that have become visible since then. All rows show the same time. The last few minutes are known to the second,
     earlier times less precisely. As for any consumer, a transaction that was committed by then can be visible in one
     partition but not in another, where another producer's transaction was still open. The command queries the control

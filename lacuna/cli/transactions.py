@@ -166,10 +166,10 @@ async def blame_transactions(
 ) -> None:
     """Shows the transactions that a topic's consumers are waiting for, and how many records their end would release.
 
-    Each row describes a partition that waits for an open transaction: the transaction's producer, the time since the
+    Each row shows a partition that is waiting for an open transaction: the transaction's producer, the time since the
     transaction began, the last stable offset, the cut at which an export of the topic ends, the number of waiting
     offsets, the number of records that a read_committed consumer would receive if the transaction committed or aborted
-    now, and the groups that wait for it. The command queries the control plane through an agent.
+    now, and the groups that are waiting for it. The command queries the control plane through an agent.
     """
     async with open_control(place.control, place.data, place.bootstrap) as client:
         blamed = await blame(client, topic)

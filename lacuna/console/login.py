@@ -146,7 +146,8 @@ async def _authenticated(agents: Agents, user: str, password: str) -> Credential
         except NotAuthenticated:
             return None
     raise NotAuthenticated(
-        "the agents accept no passwords: enable SCRAM or PLAIN on them, or run the console elsewhere"
+        "the agents accept no passwords: enable SCRAM or PLAIN on them, or run `lacuna console` with its own "
+        "credentials in --command-config"
     )
 
 

@@ -143,7 +143,7 @@ _RUNTIME: Final[tuple[Metric[_Loaded], ...]] = (
     ),
     gauge(
         "lacuna_journal_records_since_snapshot",
-        "Approximate number of records after the last snapshot, which a restart would replay.",
+        "Approximate number of records since the last snapshot. A restart would replay them.",
         lambda leader: leader.load.records_since_snapshot,
     ),
     gauge(
@@ -489,8 +489,8 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     counters(
         "lacuna_share_records_decided",
         "Records of share groups by outcome: acquired, acknowledged in one of the ways that KIP-932 "
-        "defines, or given back because a lock timed out or a member left. Records that were given "
-        "up are buried in the dead-letter queue, or lost because the queue could not be used.",
+        "defines, or given back because a lock timed out or a member left. Records that the group "
+        "gave up on are buried in the dead-letter queue, or lost because the queue could not be used.",
         ("what",),
         lambda seen: sorted(seen.state.groups.shared.items()),
     ),

@@ -317,5 +317,5 @@ def _of_transactions(seen: Seen) -> Iterator[Problem]:
     blocked, age = seen.described.partitions_blocked, seen.described.oldest_transaction_ms / 1000
     named = ", ".join(seen.lasting[:3]) + (", …" if len(seen.lasting) > 3 else "")
     what = f"readers of {blocked} partitions are waiting for {named} (open for up to {age:.0f} s)"
-    remedy = "`lacuna transactions blame TOPIC` shows the details, `lacuna transactions abort ID` aborts one"
+    remedy = "`lacuna transactions blame TOPIC` shows the details; `lacuna transactions abort ID` aborts one"
     yield Problem(Severity.DEGRADED, "transactions", what, remedy)

@@ -79,7 +79,8 @@ def journal_target(address: str, store_url: str) -> Iterator[Target]:
 def _check(kind: JournalKind, place: Place) -> None:
     if kind.is_in_bucket and not holds_journals(place.store_url):
         raise UserError(
-            f"--journal {place.url} keeps the journal in the cluster's bucket: specify it with --store {JOURNAL_FORMS}"
+            f"--journal {place.url} keeps the journal in the cluster's bucket: specify the bucket with "
+            f"--store {JOURNAL_FORMS}"
         )
 
 

@@ -270,7 +270,7 @@ def describe(loss: AcceptedLoss) -> Iterator[str]:
     yield f"The cluster continues from position {loss.position}."
     if loss.reached > loss.position:
         yield (
-            f"Lost: positions {loss.position + 1} to {loss.reached}. That is everything acknowledged "
+            f"Lost: positions {loss.position + 1} to {loss.reached}, with everything acknowledged "
             "there, including topics, transaction outcomes and group offsets."
         )
     if loss.objects is not None:

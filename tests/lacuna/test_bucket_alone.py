@@ -177,7 +177,7 @@ def test_up_keeps_records_at_the_url_of_a_store(
     [
         (["--journal=bucket"], "specify it with --bucket or --store"),
         (["--create-bucket"], "specify it with --bucket or --store"),
-        (["--journal=bucket", "--store=file:///tmp"], "bucket: specify it with --store s3://"),
+        (["--journal=bucket", "--store=file:///tmp"], "bucket: specify the bucket with --store s3://"),
         (["--store=s3://a", "--bucket=b", "--print-config"], "--bucket and --store both specify where"),
         (["--store=s3://a", "--endpoint=http://h"], "add ?endpoint=… to its URL"),
         (["--store=memory:"], "would lose the records on exit but keep the journal: use --moto"),

@@ -303,7 +303,7 @@ def test_the_time_is_set_to_the_clock_while_no_control_plane_runs(
             "bucket",
             "'data' is not a journal: use sqlite:PATH (a file, or a data folder), postgresql://USER",
         ),
-        ("sqlite:file", "bucket", "specify it with --store s3://BUCKET/PREFIX"),
+        ("sqlite:file", "bucket", "specify the bucket with --store s3://BUCKET/PREFIX"),
         (
             "sqlite:file",
             "sqlite:no/folder/file",

@@ -273,7 +273,7 @@ def test_share_groups_show_what_they_have_not_finished(
 
     asyncio.run(beat(0))
     rows = ask("groups", "describe", "queue").rows
-    assert rows[0] == ["queue: Stable, epoch 2, shares partitions"]
+    assert rows[0] == ["queue: Stable, epoch 2, share group"]
     assert rows[2][0] == "me"
     assert rows[2][3:] == ["2", f"{topic}: 0"]
     assert ["queue", "Stable", "1", "0", "share", "share"] in ask("groups", "list").rows
