@@ -112,7 +112,7 @@ def owner(line: Line, transactional_ids: dict[int, str]) -> str:
     """Return the transactional id, or else the producer id, of the producer that wrote a row's records."""
     row = line.row
     if row.is_merged:
-        return "merged, no longer known"
+        return "unknown, because merged"
     if not row.transaction:
         return "" if row.fate in (Fate.HOLE, Fate.FILLER) else "no transaction"
     name = printable(transactional_ids.get(row.producer_id, f"producer {row.producer_id}"))

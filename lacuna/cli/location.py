@@ -76,7 +76,7 @@ def _checked(places: Places, agents: Agents) -> ControlPlace:
     place = control_place(click.get_current_context(), places.control)
     if places.has_control_tls and not place.tls.is_given:
         fail(
-            f"the control plane at {places.control} requires a certificate: specify its files with --control-tls-cert, "
+            f"the control plane at {places.control} requires a certificate: specify one with --control-tls-cert, "
             "--control-tls-key and --control-tls-ca"
         )
     return place

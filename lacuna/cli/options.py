@@ -174,7 +174,7 @@ JobKeys = Annotated[
         metavar="PATH",
         help="File with the cluster's keys, if its objects are encrypted. The file must be on each "
         "machine that runs Spark. Default: the file that the data folder or LACUNA_ENCRYPTION_KEYS "
-        "names, or the output of the command in LACUNA_ENCRYPTION_KEY_COMMAND.",
+        "specifies, or the output of the command in LACUNA_ENCRYPTION_KEY_COMMAND.",
     ),
 ]
 

@@ -127,7 +127,7 @@ def _parts(seen: Seen) -> Iterator[Part]:
             yield "store", "GET ms", round(store.get_seconds * 1000, 1)
         for each in seen.health.control_planes:
             status = each.status
-            role = "leads" if status.is_leader else "stands by"
+            role = "leader" if status.is_leader else "standby"
             yield "control plane", each.address, "does not answer" if each.problem else role
             if status.is_leader:
                 yield "lease", "epoch", status.epoch

@@ -148,7 +148,7 @@ def test_what_was_merged_is_of_no_known_transaction(lacuna: Command) -> None:
         ran = lacuna("explain", topic, "--json", "--data", str(cluster.data))
     (row,) = json.loads(ran.out)
     assert (row["first_offset"], row["end_offset"], row["what"]) == (0, 4, DELIVERED)
-    assert row["whose"] == "merged, no longer known"
+    assert row["whose"] == "unknown, because merged"
     assert row["hole_end"] is None
 
 
