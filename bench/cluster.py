@@ -36,7 +36,8 @@ from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
 from lacuna.controlplane.journal.journal import HotSegment
 from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.journal.sqlite import SqliteJournal
-from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.runtime_settings import RuntimeSettings
 from lacuna.controlplane.service import new_cluster_id
 from lacuna.controlplane.state.state import State
 

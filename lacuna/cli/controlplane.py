@@ -24,7 +24,7 @@ from lacuna.cli.units import show_count
 from lacuna.cli.workers import siblings
 from lacuna.controlplane.client import ControlTlsSettings, made_of
 from lacuna.controlplane.journal.kinds.sqlite import JOURNAL_NAME
-from lacuna.controlplane.runtime import RuntimeSettings
+from lacuna.controlplane.runtime_settings import RuntimeSettings
 from lacuna.controlplane.service import RunningControlPlane, serve
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings, authorizer_of
 from lacuna.controlplane.shared.security import Security

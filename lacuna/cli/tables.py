@@ -20,7 +20,7 @@ from lacuna.cli.configuration import Configuration
 from lacuna.cli.entries import CONTEXT, ENTRIES
 from lacuna.cli.places import PLACES
 from lacuna.controlplane.client import ControlTlsSettings
-from lacuna.controlplane.runtime import RuntimeSettings
+from lacuna.controlplane.runtime_settings import RuntimeSettings
 from lacuna.controlplane.service import ServiceSettings
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings
 from lacuna.controlplane.state.groups.settings import GroupSettings

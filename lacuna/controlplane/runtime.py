@@ -9,18 +9,16 @@ it was still the leader when it decided on them.
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 
-from lacuna.base.setting import MEBIBYTE, check_settings, setting
 from lacuna.controlplane import machine
 from lacuna.controlplane.appending import Appender
 from lacuna.controlplane.client.host import Receiver
 from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
 from lacuna.controlplane.clock import STORE, Clock, SteadyTime
 from lacuna.controlplane.decision import Context, Decision
+from lacuna.controlplane.delivering import Deliveries
 from lacuna.controlplane.hot import HotBytes
 from lacuna.controlplane.journal.journal import (
     Journal,
@@ -31,92 +29,27 @@ from lacuna.controlplane.journal.journal import (
 )
 from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.rights import Job, JobRights
+from lacuna.controlplane.runtime_settings import RuntimeLoad, RuntimeSettings
 from lacuna.controlplane.session import Held, RuntimeSession
 from lacuna.controlplane.shared.audit import Audit
 from lacuna.controlplane.shared.authorizer import Authorizer
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings, authorizer_of
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.snapshotting import Snapshots
-from lacuna.controlplane.state.hot import HOT_BYTES_PER_SECOND, MAX_HOT_BYTES
-from lacuna.controlplane.state.partition import deleted_delta
 from lacuna.controlplane.state.state import NO_NODE, State
 from lacuna.controlplane.state.times import leap
+from lacuna.controlplane.stepping import Steps
 from lacuna.controlplane.tenure import LeasedTenure
 from lacuna.controlplane.v1.cluster_pb2 import AgentReport, ClusterDelta, RegisterAgent
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import CommitSegment, PartitionDelta, ReadHot
+from lacuna.controlplane.watching import Subscriptions
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How long one iteration of the event loop may spend on deciding commands and showing partitions to sessions. The rest
-#: is left for the next iteration, so that connections are read in between.
-_SLICE_MS = 50
-#: A step that takes this long is logged. The shortest lease is three times as long.
-_LONG_STEP_MS = 500
 #: A tick may be late by this much. If it is later than that, the process was stopped and could not receive anything
 #: from clients.
 _LATE_MS = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeSettings:
-    """Limits and intervals of a runtime. Raises SettingsError.
-
-    While `max_held` deliveries are held, or `max_held_bytes` of records are waiting for an append, up to `max_backlog`
-    commands wait in the backlog. One session may watch `max_subscriptions` partitions.
-    """
-
-    snapshot_records: int = setting(
-        "metadata.log.max.records.between.snapshots",
-        50_000,
-        "The number of journal records after which the next metadata snapshot is taken.",
-        least=1,
-    )
-    snapshot_bytes: int = setting(
-        "metadata.log.max.record.bytes.between.snapshots",
-        64 * MEBIBYTE,
-        "The number of journal bytes after which the next metadata snapshot is taken.",
-        least=1,
-    )
-    hot_bytes_per_second: int = setting(
-        "hot.bytes.per.second",
-        HOT_BYTES_PER_SECOND,
-        "How many bytes of hot segments the journal accepts per second. A burst may use four seconds' allowance at "
-        "once. Agents write any further segments to the bucket.",
-        least=1,
-    )
-    max_hot_bytes: int = setting(
-        "hot.max.bytes",
-        MAX_HOT_BYTES,
-        "The maximum number of bytes of hot segments that the journal keeps until merging has moved them to the "
-        "bucket. Agents write any further segments to the bucket.",
-    )
-    tick_interval_ms: int = 250
-    max_held: int = 50_000
-    max_held_bytes: int = 64 << 20
-    max_backlog: int = 100_000
-    max_subscriptions: int = 200_000
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeLoad:
-    """The fill levels of a runtime's queues, and the journal's position. `pending_*` refer to records whose append has
-    not begun. `longest_step_ms` is the duration of the longest decision so far, for a command or a tick.
-    """
-
-    sessions: int
-    subscriptions: int
-    held: int
-    backlog: int
-    pending_records: int
-    pending_bytes: int
-    decided_position: int
-    durable_position: int
-    records_since_snapshot: int
-    longest_step_ms: float
 
 
 class Runtime:
@@ -174,28 +107,31 @@ class Runtime:
         self._snapshots = Snapshots(
             snapshotter, settings.snapshot_records, settings.snapshot_bytes, snapshot_appends
         )
-        self._held: deque[Held] = deque()
-        self._is_releasing = False
+        self._deliveries = Deliveries(self._appender, self._fail)
         self._backlog: deque[tuple[RuntimeSession, Command]] = deque()
         self._room = asyncio.Event()
         self._room.set()
-        #: Partitions that have not been shown to the sessions yet.
-        self._unshown: deque[tuple[RuntimeSession, PartitionKey]] = deque()
-        self._slice_began_ms: float | None = None
-        self._longest_step_ms = 0.0
-        #: The event loop thread's CPU time in seconds, as of the last tick.
-        self._cpu_ticked = 0.0
+        self._steps = Steps(clock)
         #: The time of the last tick, or of the start.
         self._ticked_ms = 0
         self._going_on: asyncio.Handle | None = None
         self._sessions: dict[RuntimeSession, None] = {}
-        self._watchers: dict[PartitionKey, dict[RuntimeSession, None]] = {}
+        self._subscriptions = self._new_subscriptions()
         self._parked: dict[int, RuntimeSession] = {}
         self._stopped: ControlPlaneUnavailable | None = ControlPlaneUnavailable(
             "the control plane has not started"
         )
         self._is_closing = False
         self._timer: asyncio.Task[None] | None = None
+
+    def _new_subscriptions(self) -> Subscriptions:
+        return Subscriptions(
+            self._state,
+            self._steps,
+            self._settings.max_subscriptions,
+            send=self._send,
+            go_on_soon=self._go_on_soon,
+        )
 
     async def start(self, cluster_id: str | None = None) -> None:
         """Open and replay the journal, and begin serving. `cluster_id` is the expected id, or None for any. Raises
@@ -229,6 +165,7 @@ class Runtime:
         await replica.catch_up(self._journal)
         replica.check(opened)
         self._state = replica.state
+        self._subscriptions = self._new_subscriptions()
         self._state.is_journal_shared = self._is_shared
         intake = self._state.hot_intake
         intake.bytes_per_second = self._settings.hot_bytes_per_second
@@ -290,15 +227,15 @@ class Runtime:
     def load(self) -> RuntimeLoad:
         return RuntimeLoad(
             sessions=len(self._sessions),
-            subscriptions=sum(map(len, self._watchers.values())),
-            held=len(self._held),
+            subscriptions=len(self._subscriptions),
+            held=len(self._deliveries),
             backlog=len(self._backlog),
             pending_records=self._appender.pending_records,
             pending_bytes=self._appender.pending_bytes,
             decided_position=self._position,
             durable_position=self._appender.durable,
             records_since_snapshot=self._snapshots.records,
-            longest_step_ms=self._longest_step_ms,
+            longest_step_ms=self._steps.longest_ms,
         )
 
     def serialized_state(self) -> bytes:
@@ -310,7 +247,7 @@ class Runtime:
         """The number of deliveries that wait for the journal. Each contains one decision's replies and deltas for one
         session.
         """
-        return len(self._held)
+        return len(self._deliveries)
 
     async def room(self) -> None:
         """Wait until the backlog is empty. The service does this before it passes on the next request."""
@@ -336,7 +273,7 @@ class Runtime:
         if rights is not None:
             snapshot = rights.shown(snapshot)
         held.cluster.append(snapshot)
-        self._hold((held,))
+        self._deliveries.hold((held,), self._position)
         return session
 
     def _rights_of(self, job: Job) -> JobRights | None:
@@ -351,7 +288,7 @@ class Runtime:
         session.is_closed = True
         self._sessions.pop(session, None)
         session.unshown.clear()
-        self.unsubscribe(session, list(session.keys))
+        self._subscriptions.remove(session, list(session.keys))
         for token in session.parked:
             del self._parked[token]
             self._state.groups.forget_token(token)
@@ -364,64 +301,15 @@ class Runtime:
         Raises ControlPlaneUnavailable if the runtime has stopped, or the session would watch too many partitions.
         """
         self._check_running()
-        new = set(keys) - session.keys - session.unshown
-        most = self._settings.max_subscriptions
-        if len(session.keys) + len(session.unshown) + len(new) > most:
-            raise ControlPlaneUnavailable(
-                f"a session may watch at most {most} partitions: unsubscribe from some"
-            )
-        session.unshown.update(keys)
-        self._unshown.extend((session, key) for key in keys)
-        self._show()
-
-    def _show(self) -> None:
-        """Send sessions the partitions that they have subscribed to, as long as there is time."""
-        while self._unshown and self._has_time():
-            session, key = self._unshown.popleft()
-            delta = self._next_shown(session, key)
-            if delta is None:
-                continue
-            if delta.older_below:
-                session.older[key] = delta.older_below
-                self._unshown.append((session, key))
-            held = Held(self._position, session)
-            held.partitions.append(delta)
-            self._hold((held,))
-        if self._unshown:
-            self._go_on_soon()
-
-    def _next_shown(self, session: RuntimeSession, key: PartitionKey) -> PartitionDelta | None:
-        """Return the next part of a partition for a session, or None if the session already has all of it."""
-        below = session.older.pop(key, 0)
-        if key in session.unshown:
-            session.unshown.remove(key)
-            return self._shown(session, key)
-        partition = self._state.partitions.get(key)
-        return partition.older_delta(below) if below and partition is not None else None
-
-    def _shown(self, session: RuntimeSession, key: PartitionKey) -> PartitionDelta:
-        """Subscribe a session to a partition, and return the first part to send."""
-        if session.rights is not None and (why := session.rights.refusal(key[0])):
-            self.unsubscribe(session, (key,))
-            return _refused(key, why)
-        if key in session.keys:
-            self._state.unwatch(key)
-        session.keys.add(key)
-        self._watchers.setdefault(key, {})[session] = None
-        return self._state.watch(key)
+        self._subscriptions.add(session, keys)
 
     def unsubscribe(self, session: RuntimeSession, keys: Sequence[PartitionKey]) -> None:
-        for key in keys:
-            session.unshown.discard(key)
-            session.older.pop(key, None)
-            if key not in session.keys:
-                continue
-            session.keys.remove(key)
-            self._state.unwatch(key)
-            watchers = self._watchers[key]
-            del watchers[session]
-            if not watchers:
-                del self._watchers[key]
+        self._subscriptions.remove(session, keys)
+
+    def _send(self, session: RuntimeSession, delta: PartitionDelta) -> None:
+        held = Held(self._position, session)
+        held.partitions.append(delta)
+        self._deliveries.hold((held,), self._position)
 
     # Commands
 
@@ -446,7 +334,7 @@ class Runtime:
 
     def _take(self, session: RuntimeSession, commands: Sequence[Command]) -> None:
         for number, command in enumerate(commands):
-            if not self._has_time():
+            if not self._steps.has_time():
                 self._wait(session, commands[number:])
                 self._go_on_soon()
                 break
@@ -462,34 +350,7 @@ class Runtime:
             self._decide(session, command)
         except Exception as error:
             self._fail(error)
-        self._note_step(began_ms, command.WhichOneof("verb") or "")
-
-    def _note_step(self, began_ms: float, what: str) -> None:
-        """Record the duration of a step, and log it if the step held up other work."""
-        took_ms = self._clock.passed_ms() - began_ms
-        self._longest_step_ms = max(self._longest_step_ms, took_ms)
-        if took_ms > _LONG_STEP_MS:
-            # Measured since the last tick, a fraction of a second ago, so that no command has to read the CPU time.
-            cpu_ms = (time.thread_time() - self._cpu_ticked) * 1000
-            _log.warning(
-                "%s took %d ms, during which nothing else was decided; %s",
-                what,
-                took_ms,
-                "please report it"
-                if cpu_ms > took_ms / 2
-                else f"it computed for at most {cpu_ms:.0f} ms, so this machine has too little CPU or memory",
-            )
-
-    def _has_time(self) -> bool:
-        """Whether there is time for more decisions in this iteration of the event loop."""
-        now_ms = self._clock.passed_ms()
-        if self._slice_began_ms is None:
-            self._slice_began_ms = now_ms
-            asyncio.get_running_loop().call_soon(self._end_slice)
-        return now_ms - self._slice_began_ms < _SLICE_MS
-
-    def _end_slice(self) -> None:
-        self._slice_began_ms = None
+        self._steps.note(began_ms, command.WhichOneof("verb") or "")
 
     def _go_on_soon(self) -> None:
         """Continue with the remaining work in the next iteration of the event loop."""
@@ -499,7 +360,7 @@ class Runtime:
     def _go_on(self) -> None:
         self._going_on = None
         if self._stopped is None:
-            self._show()
+            self._subscriptions.show()
             self._drain_backlog()
 
     def tick(self) -> None:
@@ -528,8 +389,8 @@ class Runtime:
         except Exception as error:
             self._fail(error)
             return
-        self._note_step(began_ms, what)
-        self._cpu_ticked = time.thread_time()
+        self._steps.note(began_ms, what)
+        self._steps.ticked()
         self._appender.append_soon()
 
     async def _tick_forever(self) -> None:
@@ -561,7 +422,7 @@ class Runtime:
             return False
         _log.warning(
             "this process was stopped for %.1f s; leases, sessions and transactions are extended "
-            "by that time",
+            "by the same amount",
             paused_ms / 1000,
         )
         self._step("a pause", lambda state, context: machine.pause(state, context, paused_ms))
@@ -575,7 +436,7 @@ class Runtime:
         if rights is not None and (failure := rights.failure(command)):
             held = Held(self._position, session)
             held.replies.append(Reply(command_id=command.command_id, failure=failure))
-            self._hold((held,))
+            self._deliveries.hold((held,), self._position)
             return
         decision = machine.handle(self._state, command, context)
         self._hear(command, decision.reply)
@@ -657,7 +518,7 @@ class Runtime:
             waiting_reply.replies.append(reply)
             waiting_reply.proof = proof
         if held:
-            self._hold(held.values())
+            self._deliveries.hold(held.values(), self._position)
 
     def _add_hot(self, commit: CommitSegment) -> None:
         """Have the journal keep the bytes of a hot segment, unless its commit was rejected or created no extent."""
@@ -675,21 +536,13 @@ class Runtime:
                     if session.rights is not None:
                         shown = session.rights.shown(delta)
                         if delta.HasField("security"):
-                            self._look_again(session, held)
+                            ended = self._subscriptions.end_refused(session)
+                            self._held_for(held, session).partitions.extend(ended)
                     self._held_for(held, session).cluster.append(shown)
                 continue
             key = key_of(delta.partition)
-            for session in self._watchers.get(key, ()):
+            for session in self._subscriptions.watchers(key):
                 self._held_for(held, session).partitions.append(delta)
-
-    def _look_again(self, session: RuntimeSession, held: dict[RuntimeSession, Held]) -> None:
-        """End those subscriptions of a job that ACLs no longer allow."""
-        assert session.rights is not None
-        watched = {topic_id for topic_id, _ in session.keys}
-        refused = {each: why for each in watched if (why := session.rights.refusal(each))}
-        for key in [each for each in session.keys if each[0] in refused]:
-            self.unsubscribe(session, (key,))
-            self._held_for(held, session).partitions.append(_refused(key, refused[key[0]]))
 
     def _held_for(self, held: dict[RuntimeSession, Held], session: RuntimeSession) -> Held:
         found = held.get(session)
@@ -702,48 +555,20 @@ class Runtime:
     def _appended(self, records: int, size: int) -> None:
         """Deliver what has become durable, and decide commands from the backlog."""
         self._snapshots.count(records, size, 1 if records else 0)
-        self._release()
+        self._deliveries.release()
         self._drain_backlog()
         self._snapshots.make_if_due(self._appender.durable)
 
-    def _hold(self, held: Iterable[Held]) -> None:
-        self._held.extend(held)
-        if self._appender.durable >= self._position:
-            self._release()
-
-    def _release(self) -> None:
-        """Deliver what has become durable, in order.
-
-        A receiver may call back into the runtime, so nested calls do nothing.
-        """
-        if self._is_releasing:
-            return
-        self._is_releasing = True
-        try:
-            while self._held and self._is_due(self._held[0]):
-                item = self._held.popleft()
-                if not item.session.is_closed:
-                    item.session.receiver.deliver(
-                        item.partitions, item.cluster, item.replies, self._appender.durable
-                    )
-        except Exception as error:
-            self._fail(error)
-        finally:
-            self._is_releasing = False
-
-    def _is_due(self, held: Held) -> bool:
-        return held.position <= self._appender.durable and held.proof <= self._appender.proofs
-
     def _is_full(self) -> bool:
         return (
-            len(self._held) >= self._settings.max_held
+            len(self._deliveries) >= self._settings.max_held
             or self._appender.pending_bytes + self._hot.pending_bytes
             >= self._settings.max_held_bytes
         )
 
     def _drain_backlog(self) -> None:
         while self._backlog and not self._is_full():
-            if not self._has_time():
+            if not self._steps.has_time():
                 self._go_on_soon()
                 return
             session, command = self._backlog.popleft()
@@ -795,9 +620,9 @@ class Runtime:
     def _end(self, error: ControlPlaneUnavailable) -> None:
         self._stopped = error
         self._appender.stop()
-        self._held.clear()
+        self._deliveries.clear()
         self._backlog.clear()
-        self._unshown.clear()
+        self._subscriptions.clear()
         self._room.set()
         sessions, self._sessions = self._sessions, {}
         for session in sessions:
@@ -816,12 +641,6 @@ class Runtime:
             session=session,
             is_time_doubtful=self._time.is_doubtful,
         )
-
-
-def _refused(key: PartitionKey, why: str) -> PartitionDelta:
-    delta = deleted_delta(key)
-    delta.refusal = why
-    return delta
 
 
 def _without_security(delta: ClusterDelta) -> ClusterDelta:

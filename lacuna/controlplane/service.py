@@ -27,7 +27,8 @@ from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.listening import Call, GrpcServer
 from lacuna.controlplane.rights import Job
-from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.runtime_settings import RuntimeSettings
 from lacuna.controlplane.serving import ServedControlPlane, serve_stream
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings
 from lacuna.controlplane.shared.contract import SESSION_METHOD, STATUS_METHOD

@@ -9,7 +9,8 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from lacuna.controlplane.node import Node
-from lacuna.controlplane.runtime import Runtime, RuntimeLoad, RuntimeSettings
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.runtime_settings import RuntimeLoad, RuntimeSettings
 from lacuna.controlplane.service import RunningControlPlane
 from lacuna.controlplane.shared.log.behind import Behind, behind
 from lacuna.controlplane.shared.partitions import PartitionKey

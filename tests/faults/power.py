@@ -24,7 +24,8 @@ from lacuna.controlplane.client import InProcessClient
 from lacuna.controlplane.clock import SystemClock
 from lacuna.controlplane.journal.connections import Connection
 from lacuna.controlplane.journal.sqlite import SqliteJournal
-from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.runtime_settings import RuntimeSettings
 from lacuna.logstore.objects import DirectoryStore
 from lacuna.logstore.segments import claim_store
 from lacuna.operating.agents import AgentParts, RunningAgent, start_agent

@@ -18,7 +18,8 @@ from lacuna.base.client_security import ClientSecurity
 from lacuna.console.app import make_app
 from lacuna.console.sources import Sources
 from lacuna.controlplane.client import InProcessClient
-from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.runtime_settings import RuntimeSettings
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.operating.kafka import Agents

@@ -22,7 +22,7 @@ from lacuna.controlplane import hot as plane_hot
 from lacuna.controlplane import machine
 from lacuna.controlplane.hot import HotBytes
 from lacuna.controlplane.journal.journal import HotKey, HotSegment
-from lacuna.controlplane.runtime import RuntimeSettings
+from lacuna.controlplane.runtime_settings import RuntimeSettings
 from lacuna.controlplane.shared.extents import ExtentTable
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.state.hot import HOT_BYTES_PER_SECOND, MAX_HOT_BYTES

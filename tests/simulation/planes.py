@@ -35,7 +35,8 @@ from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 from lacuna.controlplane.journal.snapshotter import make_shared_snapshot
 from lacuna.controlplane.node import Node
-from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.runtime_settings import RuntimeSettings
 from lacuna.controlplane.service import LoneControlPlane as ServedAlone
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.tenure import LeasedTenure

@@ -31,7 +31,7 @@ from lacuna.agent.security.listeners import Listener
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.client.views import ClusterView
-from lacuna.controlplane.runtime import RuntimeSettings
+from lacuna.controlplane.runtime_settings import RuntimeSettings
 from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS, LEASE_DURATION_MS
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.logstore.objects import ObjectStore

@@ -26,7 +26,8 @@ from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.renewing import beside_the_loop, renew_forever
 from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.node import Node
-from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.runtime_settings import RuntimeSettings
 from lacuna.controlplane.tenure import LeasedTenure
 from lacuna.logstore.objects import MemoryStore
 from tests.controlplane.journal.conftest import led

@@ -32,7 +32,8 @@ from lacuna.controlplane.journal.postgresql_snapshots import MovedSnapshots, Pos
 from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 from lacuna.controlplane.node import Node
-from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.runtime_settings import RuntimeSettings
 from lacuna.controlplane.state.state import State
 from lacuna.logstore.objects import MemoryStore, ObjectInfo
 from lacuna.logstore.segments.paths import JOURNAL_SNAPSHOTS_PREFIX

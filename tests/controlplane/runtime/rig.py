@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 
 from lacuna.controlplane.client import ControlClient, InProcessClient
 from lacuna.controlplane.journal.journal import Journal, Snapshotter
-from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.runtime_settings import RuntimeSettings
 from lacuna.controlplane.shared.batches import COMMITTED_BATCH, SegmentSlice, commit_of, verdicts_of
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.state import State

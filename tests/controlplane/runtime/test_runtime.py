@@ -22,7 +22,7 @@ from lacuna.controlplane.journal.journal import (
 from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.journal.snapshots import snapshots_path
 from lacuna.controlplane.journal.sqlite import SqliteJournal
-from lacuna.controlplane.runtime import RuntimeSettings
+from lacuna.controlplane.runtime_settings import RuntimeSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state import partition as partitions
 from lacuna.controlplane.state.settings import LEASE_DURATION_MS, SESSION_GRACE_MS

@@ -9,7 +9,8 @@ import pytest
 
 from lacuna.controlplane.client import ControlClient, ControlPlaneUnavailable, InProcessClient
 from lacuna.controlplane.journal.bucket import BucketJournal
-from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.runtime_settings import RuntimeSettings
 from lacuna.controlplane.tenure import LeasedTenure
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply

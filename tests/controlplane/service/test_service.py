@@ -16,7 +16,7 @@ from lacuna.controlplane import listening, machine
 from lacuna.controlplane.client import ControlPlaneUnavailable, GrpcClient, SessionLimits
 from lacuna.controlplane.client.grpc import CallError, ask_once
 from lacuna.controlplane.journal.journal import JournalInUse
-from lacuna.controlplane.runtime import RuntimeSettings
+from lacuna.controlplane.runtime_settings import RuntimeSettings
 from lacuna.controlplane.service import (
     RunningControlPlane,
     ServiceSettings,
