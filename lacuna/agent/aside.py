@@ -44,14 +44,14 @@ class Aside:
 
     def _step_aside(self) -> None:
         log.warning(
-            "this agent cannot reach the control plane that now leads, and will serve "
+            "this agent cannot reach the control plane that is now the leader, and will serve "
             "no clients until that control plane stops"
         )
         self._server.suspend()
         # The clients may repeat their requests at other agents before this agent has a session again.
         self._control.give_up_unsent(
             "clients were disconnected, because this agent cannot reach the control plane that "
-            "now leads"
+            "is now the leader"
         )
 
     async def _come_back(self) -> None:

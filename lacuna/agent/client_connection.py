@@ -222,7 +222,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.close_malformed(
                 FrameError(
                     f"only {arrived} bytes of a request arrived in {passed:.0f} s, while other "
-                    "clients are waiting for memory"
+                    "clients were waiting for memory"
                 )
             )
             self.abort()

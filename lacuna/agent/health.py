@@ -90,8 +90,8 @@ def weaknesses(context: AgentContext, whereabouts: Whereabouts) -> Iterator[str]
     for each in reachable:
         if not each.protocol.has_tls:
             yield (
-                f"the listener {each.name} accepts unencrypted connections from other machines at "
-                f"{each.host}: use SSL or SASL_SSL"
+                f"the listener {each.name} at {each.host} accepts unencrypted connections from other "
+                "machines: use SSL or SASL_SSL"
             )
     if reachable and context.access.authorizer is None:
         yield "every client that can connect may do anything: start the agents with --authorizer"

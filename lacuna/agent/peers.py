@@ -83,7 +83,7 @@ class Peers:
         through other agents.
         """
         log.warning(
-            "this agent can reach no control plane, but other agents can: clients are sent "
+            "this agent cannot reach any control plane, but other agents can: clients are sent "
             "to them until this agent has a session again"
         )
         self._lease.trust.is_replaced = True

@@ -18,7 +18,7 @@ class AgentSettings:
     zone: str = setting(
         "broker.rack",
         "",
-        "Availability zone of the agent. Clients that name a zone are sent to agents in that zone.",
+        "Availability zone of the agent. Clients that specify a zone are sent to agents in that zone.",
         option="--zone",
         panel="Clients",
     )

@@ -248,7 +248,7 @@ def _credentials(tls: ControlTls) -> Any:
     """Return server credentials for gRPC, which reload changed files. Raises UserError if there is no certificate."""
     if not tls.has_certificate:
         raise UserError(
-            "a control plane with TLS needs a certificate: name its PEM files with --control-tls-cert and "
+            "a control plane with TLS needs a certificate: specify its PEM files with --control-tls-cert and "
             "--control-tls-key"
         )
     grpc = imported()

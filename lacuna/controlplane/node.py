@@ -264,7 +264,7 @@ class Node:
                         self._replica.position,
                         f"{self.leader} leads"
                         if self.leader
-                        else "no control plane leads until this one's earlier lease ends",
+                        else "there is no leader until this one's earlier lease ends",
                     )
                     await self._tell()
                 await self._clock.sleep(1 + int(pause_ms))
@@ -301,8 +301,8 @@ class Node:
                 if self._replica.position:
                     raise
                 raise JournalCorrupt(
-                    f"{error}. There is no snapshot. If the snapshots are in a bucket, name it "
-                    "with --store"
+                    f"{error}. There is no snapshot. If the snapshots are in a bucket, specify "
+                    "the bucket with --store"
                 ) from error
 
     async def _report_forever(self) -> None:
@@ -338,7 +338,7 @@ class Node:
         except JournalError as error:
             self.runtime = None
             await self._tell()
-            await runtime.abort(f"this control plane no longer leads: {error}")
+            await runtime.abort(f"this control plane is no longer the leader: {error}")
             raise
         finally:
             failed.cancel()

@@ -50,7 +50,7 @@ def refusals(commands: Sequence[Command]) -> list[Reply]:
             failure=Failure(
                 error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
                 message=f"only agents and control planes may {str(verb).replace('_', ' ')}: "
-                "controlplane.cluster.principals does not name the certificate of this process",
+                "controlplane.cluster.principals does not list the certificate of this process",
             ),
         )
         for command in commands
@@ -91,7 +91,7 @@ class JobRights(PrincipalRights):
             return Failure(
                 error_code=DENIED[ResourceType.TRANSACTIONAL_ID],
                 message=(
-                    "a batch of a transaction does not name its transactional id, so its rights "
+                    "a batch of a transaction does not specify its transactional id, so its rights "
                     "cannot be checked: commit it with its transactional id"
                 ),
             )

@@ -65,7 +65,7 @@ class Snapshots:
             await snapshotter.make(durable)
         except JournalError as error:
             _log.warning(
-                "no snapshot could be made at position %d; the next attempt follows after %d "
+                "no snapshot could be taken at position %d; the next attempt follows after %d "
                 "records or %d bytes: %s",
                 durable,
                 self._most_records,

@@ -60,7 +60,7 @@ PROTOCOLS: Final = {
 }
 #: An importer ends with such a line if one of the clusters is or becomes unavailable while it starts.
 _AWAY: Final = re.compile(
-    r"the source(?:'s broker \d+)? (?:does not answer at |at \S+: )|no control plane at "
+    r"the source(?:'s broker \d+)? (?:does not answer at |at \S+: )|no control plane answered at "
 )
 
 

@@ -145,7 +145,7 @@ async def test_a_control_plane_that_comes_late_is_awaited(
     finally:
         logging.getLogger("lacuna").removeHandler(handler)
     (said,) = caplog.messages
-    assert said.startswith(f"no control plane at {address} ")
+    assert said.startswith(f"no control plane answered at {address} ")
     assert said.endswith("trying again until a control plane answers")
 
 

@@ -222,7 +222,7 @@ def test_a_cluster_with_certificates(tmp_path: Path, lacuna: Command, refused: R
             }
             assert lacuna("explain", "t", "--control", control, **variables).code == 0
             said = refused("explain", "t", "--control", control)
-            assert said.startswith(f"no control plane at {control}")
+            assert said.startswith(f"no control plane answered at {control}")
             stranger = Authority(tmp_path, "other").issue("stranger")
             assert "no control plane" in refused(
                 "explain", "t", "--control", control, *options(stranger, authority)

@@ -116,8 +116,8 @@ API = AnyVersion(
     refusal=refuse,
     guard=None,  # clients send this first
     notes=(
-        "answers unknown versions in the form of v0 with UNSUPPORTED_VERSION (KIP-511). "
-        "`transaction.version` 2 is finalized at epoch 1. Versions below v4 omit its supported range, 0-2, "
-        "because their clients cannot read a minimum of 0. `metadata.version` is that of Kafka 4.4"
+        "answers unknown versions with a v0 response and UNSUPPORTED_VERSION (KIP-511). "
+        "`transaction.version` 2 is finalized at epoch 1. Versions below v4 omit the supported range of that feature, "
+        "0-2, because their clients cannot read a minimum of 0. `metadata.version` is that of Kafka 4.4"
     ),
 )

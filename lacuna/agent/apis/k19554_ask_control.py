@@ -46,11 +46,11 @@ async def handle(call: Call, request: AskControlRequest) -> AskControlResponse:
     try:
         question = AgentQuestion.FromString(request.question)
     except DecodeError:
-        return _refused(ErrorCode.INVALID_REQUEST, "the request is not a valid question")
+        return _refused(ErrorCode.INVALID_REQUEST, "the request is not a valid query")
     session = question.session
     if len(session.commands) > _MOST_COMMANDS or len(session.subscribe) > _MOST_PARTITIONS:
         return _refused(
-            ErrorCode.INVALID_REQUEST, "the question has too many parts: ask for fewer at a time"
+            ErrorCode.INVALID_REQUEST, "the query has too many parts: request fewer at a time"
         )
     try:
         # Handlers run outside of tasks, but a time limit needs a task.
@@ -110,7 +110,8 @@ async def _cluster(call: Call) -> ClusterDelta:
 async def _reply(call: Call, command: Command) -> Reply:
     if command.WhichOneof("verb") not in QUESTIONS:
         message = (
-            "agents pass only queries to the control plane: connect to it directly with --control"
+            "agents pass only queries on to the control plane: for anything else, connect to it "
+            "directly with --control"
         )
         failure = Failure(error_code=ErrorCode.INVALID_REQUEST, message=message)
         return Reply(command_id=command.command_id, failure=failure)
@@ -153,5 +154,5 @@ API = Api(
     refusal=lambda _call, _request, code: AskControlResponse(error_code=code),
     guard=guard,
     waits=True,
-    notes="not a Kafka API: Lacuna's own commands query the control plane through it, under the client's ACLs",
+    notes="not a Kafka API: Lacuna's own commands query the control plane through it, subject to the client's ACLs",
 )

@@ -86,5 +86,5 @@ API = Api(
             ("topic_partitions", "partitions"), ("replica_election_results", "partition_result")
         ),
     ),
-    notes="returns ELECTION_NOT_NEEDED, because the preferred leader always leads",
+    notes="returns ELECTION_NOT_NEEDED, because the preferred leader is always the leader",
 )

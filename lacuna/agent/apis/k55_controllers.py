@@ -150,7 +150,7 @@ APIS = (
         response=wire.DESCRIBE_QUORUM_RESPONSE,
         handle=describe,
         guard=on_cluster(Operation.DESCRIBE),
-        notes="one voter, the agent that names itself the controller; the others are observers",
+        notes="one voter, the agent that reports itself as the controller; the others are observers",
     ),
     Api(
         request=wire.UPDATE_FEATURES_REQUEST,

@@ -75,7 +75,7 @@ async def _create_missing(
         return f"Unauthorized to CREATE on topics {', '.join(denied)}."
     quotas, now = call.context.quotas, asyncio.get_running_loop().time()
     if quotas.are_any and mutations.owed(quotas, call.peer, now):
-        return "The quota for changing topics is exceeded."
+        return "The quota for changing topics has been exceeded."
     problems: dict[str, str] = {}
     for start in range(0, len(missing), MOST_OF_PIECE):
         some = missing[start : start + MOST_OF_PIECE]

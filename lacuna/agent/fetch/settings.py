@@ -21,21 +21,22 @@ class FetchSettings:
     answer_bytes: int = setting(
         "fetch.answer.bytes",
         96 * MEBIBYTE,
-        "The maximum number of bytes outside the cache that a worker's answers hold until clients have read them. "
-        "Answers shrink as the total approaches this limit.",
+        "The maximum number of bytes outside the cache that a worker's responses may hold until clients have read "
+        "them. Responses shrink as the total approaches this limit.",
         least=4096,
     )
     max_response_bytes: int = setting(
         "fetch.max.bytes",
         16 * MEBIBYTE,
-        "The maximum number of bytes in one answer, whatever the client requests, unless a single batch is larger.",
+        "The maximum number of bytes in one response, whatever the client requests, unless a single batch is larger.",
         least=4096,
         most=LARGEST_INT,
     )
     max_reads: int = setting(
         "fetch.max.reads",
         16,
-        "The maximum number of concurrent reads from the store per worker. It is lower if the store prefers fewer.",
+        "The maximum number of concurrent reads from the store per worker. The limit is lower if "
+        "the store prefers fewer.",
         least=1,
         most=1024,
     )
@@ -48,9 +49,9 @@ class FetchSettings:
     zone_reads: str = setting(
         "fetch.zone.reads",
         "auto",
-        "Whether the agents of a zone share their reads, so that they read the bucket once (ADR 39). `auto`: share "
-        "if the agents name their zone and the store charges for requests. `on`: always share; agents without a zone "
-        "count as one zone.",
+        "Whether the agents in a zone share their reads, so that only one of them reads each part of an object from "
+        "the bucket (ADR 39). `auto`: share if the agents specify their zone and the store charges for requests. "
+        "`on`: always share; agents without a zone count as one zone.",
         choices=("auto", "on", "off"),
     )
     max_sessions: int = setting(

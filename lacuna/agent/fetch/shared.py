@@ -135,14 +135,14 @@ class SharedReads:
             if giver is None:
                 self.chunks.forget(self._chunk(segment, read.position))
             log.error(
-                "object %r: %d bytes at position %d were damaged when %s, but intact when this "
+                "object %r: %d bytes at position %d were damaged %s, but were intact when this "
                 "agent read them from the bucket",
                 read.key,
                 read.size,
                 read.position,
-                "this agent kept them for its zone"
+                "in this agent's copy for its zone"
                 if giver is None
-                else f"agent {giver.node_id} at {giver.host}:{giver.port} sent them",
+                else f"when agent {giver.node_id} at {giver.host}:{giver.port} sent them",
             )
 
     def hang_up(self) -> None:

@@ -92,8 +92,8 @@ class Zone:
         except PeerError as error:
             if self._answers(agent):
                 log.warning(
-                    "agent %d at %s:%d could not share a read, because %s; it will get no more "
-                    "requests for %g s",
+                    "agent %d at %s:%d could not share a read, because %s; it will be sent no "
+                    "more requests for %g s",
                     agent.node_id,
                     agent.host,
                     agent.port,

@@ -117,7 +117,7 @@ class CleanReport:
     failure: str = ""
 
     def __str__(self) -> str:
-        failure = f"; a part was left out: {self.failure}" if self.failure else ""
+        failure = f"; a part was skipped: {self.failure}" if self.failure else ""
         return (
             f"{self.superseded} superseded records and {self.tombstones} tombstones dropped, {self.keys} keys noted, "
             f"{self.bytes_read} bytes read, {self.bytes_written} written{failure}"

@@ -161,7 +161,7 @@ class Access:
             if settings.oauth_jwks:
                 raise UserError(
                     "sasl.oauthbearer.unsecured accepts unsigned tokens, but "
-                    "sasl.oauthbearer.jwks.endpoint.url names keys for checking signatures: set "
+                    "sasl.oauthbearer.jwks.endpoint.url specifies keys for checking signatures: set "
                     "only one of them"
                 )
             log.warning(

@@ -92,8 +92,8 @@ def parse_listeners(
     for listener in found.values():
         if listener.is_everywhere and listener.advertised is None:
             raise UserError(
-                f"clients cannot connect to {listener.host}: give an address that they can use "
-                "with --advertise "
+                f"clients cannot connect to {listener.host}: specify an address that they can "
+                "reach with --advertise "
                 + ("HOST:PORT" if len(found) == 1 else f"{listener.name}://HOST:PORT")
             )
     return tuple(found.values())

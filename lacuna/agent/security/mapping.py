@@ -31,7 +31,7 @@ class PrincipalRules:
             if match is None or match.end() == position:
                 raise MappingRulesError(
                     f"ssl.principal.mapping.rules cannot be parsed at {text[position:][:60]!r}: "
-                    "specify RULE:pattern/replacement/[L|U] or DEFAULT, separated by commas"
+                    "specify rules of the form RULE:pattern/replacement/[L|U] or DEFAULT, separated by commas"
                 )
             self._rules.append(None if match["default"] else self._rule(match))
             position = match.end()

@@ -119,7 +119,7 @@ class SecuritySettings(AuthorizerSettings):
     token_expiry_ms: int = setting(
         "delegation.token.expiry.time.ms",
         86_400_000,
-        "How long a delegation token is valid without a renewal.",
+        "How long a delegation token is valid unless it is renewed.",
         least=1,
     )
     oauth_jwks: str = setting(
@@ -141,7 +141,8 @@ class SecuritySettings(AuthorizerSettings):
     oauth_audience: str = setting(
         "sasl.oauthbearer.expected.audience",
         "",
-        "The audiences (aud), separated by commas. A token must have one of them. Empty: tokens must have none.",
+        "The audiences (aud), separated by commas. A token must have one of them. Empty: tokens "
+        "must not have an audience.",
     )
     oauth_skew_seconds: int = setting(
         "sasl.oauthbearer.clock.skew.seconds",

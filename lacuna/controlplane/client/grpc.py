@@ -185,7 +185,9 @@ async def _shown(address: str, tls: ControlTls, presented: Presented) -> tuple[s
                 host.strip("[]"), int(port), ssl=presented.context
             )
     except TimeoutError as error:
-        raise StreamBroken(f"no answer to the connection within {_CONNECT_SECONDS:g} s") from error
+        raise StreamBroken(
+            f"no response to the connection attempt within {_CONNECT_SECONDS:g} s"
+        ) from error
     except ssl.SSLError as error:
         raise StreamBroken(_why_no_tls(error)) from error
     except OSError as error:
@@ -222,8 +224,8 @@ def _why_broken(error: Any, tls: ControlTls | None) -> str:
     # A server that expects TLS closes a plain connection without giving a reason.
     if tls is None and said.endswith("Socket closed"):
         return (
-            f"{said}. If it requires certificates, name this process's with --control-tls-cert, --control-tls-key and "
-            "--control-tls-ca"
+            f"{said}. If it requires certificates, specify this process's certificate with --control-tls-cert, "
+            "--control-tls-key and --control-tls-ca"
         )
     return said
 
@@ -231,7 +233,7 @@ def _why_broken(error: Any, tls: ControlTls | None) -> str:
 def _why_no_tls(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"its certificate is not trusted ({error.verify_message}): name the authority that signed it with "
-            "--control-tls-ca"
+            f"its certificate is not trusted ({error.verify_message}): use --control-tls-ca to specify the "
+            "authority that signed it"
         )
     return f"the TLS handshake with it failed: {error.reason or error}"

@@ -77,4 +77,4 @@ def not_known(what: str, known_from_ms: int) -> str:
     topics.
     """
     since = show_time(known_from_ms)
-    return f"the visible part of {what} is known only from {since} on: give a later time"
+    return f"the visible part of {what} is known only from {since} on: specify a later time"

@@ -168,7 +168,9 @@ class LeaderSearch:
         """
         try:
             while (response := await stream.read()).HasField("not_leader"):
-                self._failed(f"the control plane at {place} does not lead, and no leader was found")
+                self._failed(
+                    f"the control plane at {place} is not the leader, and no leader was found"
+                )
                 named, self._named = self._named, response.not_leader.leader
                 if self._named not in ("", named):
                     self._look_again()
@@ -185,7 +187,7 @@ class LeaderSearch:
             return True
         if first.epoch <= self._epoch:
             return False
-        self._session.give_up(f"the control plane at {place} leads now")
+        self._session.give_up(f"the control plane at {place} is now the leader")
         return True
 
     async def _is_served(self, place: str, stream: WatchedStream, first: SessionResponse) -> bool:

@@ -216,7 +216,9 @@ class SessionClient:
         """
         response = first
         while not response.cluster:
-            self._not_found(f"the control plane at {address} leads, but is waiting for its journal")
+            self._not_found(
+                f"the control plane at {address} is the leader, but is waiting for its journal"
+            )
             response = await stream.read()
         return response
 
@@ -351,8 +353,8 @@ class SessionClient:
             seconds = self._limits.give_up_after
             self._fail(
                 ControlPlaneUnavailable(
-                    f"no control plane at {','.join(self._addresses)} for {seconds:g} s: check "
-                    f"that it is running. The last event: {self._reason}"
+                    f"no control plane answered at {','.join(self._addresses)} for {seconds:g} s: check "
+                    f"that one is running. The last event: {self._reason}"
                 )
             )
 

@@ -49,7 +49,7 @@ def past_time_of(text: str, now_ms: int) -> int:
             "minutes ago"
         )
     if found > now_ms:
-        raise ValueError("that time is in the future; give a past time")
+        raise ValueError("that time is in the future; specify a past time")
     return found
 
 

@@ -121,7 +121,7 @@ class ControlTls:
         """Raises UserError if the files cannot be used."""
         if bool(settings.certificate) != bool(settings.key):
             raise UserError(
-                "a certificate needs its key, and a key its certificate: name both with --control-tls-cert and "
+                "a certificate and its key must be given together: specify both with --control-tls-cert and "
                 "--control-tls-key"
             )
         self._settings = settings

@@ -242,12 +242,12 @@ class BucketJournal:
             raise type(error)(f"{self.name}: {error.what}") from error
         except JournalForeign as error:
             raise JournalForeign(
-                f"{self.name}: {error}: give a different bucket or prefix"
+                f"{self.name}: {error}: specify a different bucket or prefix"
             ) from error
         if cluster_id not in (None, manifest.cluster_id):
             raise JournalForeign(
                 f"{self.name} belongs to cluster {manifest.cluster_id}, not {cluster_id}: "
-                f"give the bucket of cluster {cluster_id}, or an empty one"
+                f"specify the bucket of cluster {cluster_id}, or an empty one"
             )
         return manifest
 

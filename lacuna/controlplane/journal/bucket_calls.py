@@ -242,7 +242,7 @@ async def probe(bucket: Bucket, new_id: Callable[[], bytes]) -> None:
 
 def _refused(bucket: Bucket, what: str) -> JournalRefused:
     return JournalRefused(
-        f"{bucket.name} cannot hold a journal: it {what}. Two control planes could both lead, and "
-        "lose records that were acknowledged to clients. Use an S3 service that honours "
+        f"{bucket.name} cannot hold a journal: it {what}. Two control planes could both become the "
+        "leader, and lose records that were acknowledged to clients. Use an S3 service that honours "
         "conditional writes, or a journal in PostgreSQL: --journal postgresql://…"
     )

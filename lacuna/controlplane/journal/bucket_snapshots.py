@@ -99,9 +99,9 @@ class BucketSnapshots:
                 raise self._foreign(index.cluster_id, cluster_id)
 
     def _foreign(self, found: str, cluster_id: str | None) -> JournalForeign:
-        ours = f"of cluster {cluster_id}" if cluster_id else "new"
+        ours = f"belongs to cluster {cluster_id}" if cluster_id else "is new"
         return JournalForeign(
-            f"{self._bucket.name} belongs to cluster {found}, but the journal is {ours}: give the "
+            f"{self._bucket.name} belongs to cluster {found}, but the journal {ours}: specify the "
             "bucket or prefix that belongs to this journal (--store), or the journal of cluster "
             f"{found} (--journal)"
         )

@@ -212,7 +212,7 @@ class PostgresqlJournal:
         if cluster_id not in (None, stored_id):
             raise JournalForeign(
                 f"{self.name} belongs to cluster {stored_id}, not {cluster_id}: "
-                f"give the database of cluster {cluster_id}, or an empty one"
+                f"specify the database of cluster {cluster_id}, or an empty one"
             )
         self._cluster_id = stored_id
         self._warnings.forget()
@@ -329,7 +329,7 @@ class PostgresqlJournal:
             if connection.is_closed():
                 self._failed = JournalUnreachable(
                     f"{self.name}: PostgreSQL has closed the connection, so this control plane "
-                    "does not lead until it has reopened the journal"
+                    "is not the leader until it has reopened the journal"
                 )
                 raise self._failed
             self._warnings.forget()

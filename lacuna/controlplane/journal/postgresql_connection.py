@@ -100,7 +100,7 @@ _MEANINGS: Final = (
         _UNREACHABLE,
         JournalUnreachable,
         (
-            ": PostgreSQL cannot be reached. Check that it runs and accepts connections from this machine, "
+            ": PostgreSQL cannot be reached. Check that it is running and accepts connections from this machine, "
             "and that the URL "
             "names its host and port"
         ),

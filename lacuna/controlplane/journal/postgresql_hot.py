@@ -188,7 +188,8 @@ class HotTables:
                 await create_table(connection, number)
         except JournalError as error:
             _log.warning(
-                "%s: the next table of hot segments, lacuna.hot_%d, could not be created, so the newest one grows: %s",
+                "%s: the next table of hot segments, lacuna.hot_%d, could not be created, so the newest one "
+                "keeps growing: %s",
                 self._name,
                 number,
                 error,

@@ -47,7 +47,7 @@ class Warnings:
         """
         if self._last:
             raise JournalUnreachable(
-                f"{self._name}: PostgreSQL says: {self._last}. The last write may be lost in a failover, so it is "
+                f"{self._name}: PostgreSQL reported: {self._last}. The last write may be lost in a failover, so it is "
                 "treated as failed. Make sure that nothing cancels the waits of the journal's connections "
                 "(statement_timeout, pg_cancel_backend), and check the standby"
             )

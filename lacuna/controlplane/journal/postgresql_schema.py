@@ -123,7 +123,8 @@ async def make_tables(
         await connection.execute("CREATE SCHEMA lacuna")
     elif stranger := await connection.fetchval(_STRANGERS_TABLE):
         raise JournalForeign(
-            f"the schema `lacuna` contains a table {stranger}, so it is not a Lacuna journal: give a different database"
+            f"the schema `lacuna` contains a table {stranger}, so it is not a Lacuna journal: "
+            "specify a different database"
         )
     for statement in _TABLES:
         await connection.execute(statement)

@@ -67,7 +67,7 @@ class Replica:
         if self.state.cluster_id not in ("", opened.cluster_id):
             raise JournalForeign(
                 f"the state is that of cluster {self.state.cluster_id}, but the journal belongs "
-                f"to cluster {opened.cluster_id}: name the bucket of cluster {opened.cluster_id} "
+                f"to cluster {opened.cluster_id}: specify the bucket of cluster {opened.cluster_id} "
                 "with --store"
             )
         if self.position != opened.position:

@@ -87,7 +87,7 @@ async def loadable(name: str, stored: Sequence[S], judge: Judge | None) -> list[
         if how is Fit.AHEAD:
             raise JournalLoss(
                 f"{name}: the snapshot at position {each.position} covers more than "
-                "the journal contains. Either a failover or a restore has set the journal back, or the snapshot "
+                "the journal contains. Either a failover or a restore has removed records, or the snapshot "
                 "belongs to another journal (check that --journal and --store belong together). "
                 f"{REMEDY}"
             )

@@ -119,7 +119,7 @@ class SqliteJournal:
         if cluster_id not in (None, stored_id):
             raise JournalForeign(
                 f"{self.path} belongs to cluster {stored_id}, not {cluster_id}: "
-                f"give the data folder of cluster {cluster_id}, or an empty one"
+                f"specify the data folder of cluster {cluster_id}, or an empty one"
             )
         fencing_token = int(stored["fencing_token"]) + 1
         execute = self._connection.execute

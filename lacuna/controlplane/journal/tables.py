@@ -82,7 +82,7 @@ def read_meta(connection: Connection) -> dict[str, Any] | None:
     stored = dict(connection.execute("SELECT key, value FROM meta").fetchall())
     missing = {"format_version", "cluster_id", "fencing_token", "trimmed"} - stored.keys()
     if missing:
-        raise JournalCorrupt(f"the journal lacks its {min(missing)}: restore it from a backup")
+        raise JournalCorrupt(f"the journal has no {min(missing)}: restore it from a backup")
     check_journal_format("its format", stored["format_version"], FORMAT_VERSION)
     return stored
 

@@ -197,7 +197,7 @@ _CONFIGS: Final = (
         name=DEAD_LETTER_COPIES,
         default="false",
         documentation="Whether records in the dead-letter queue contain the keys and values of "
-        "those that the share group gave up, or only headers that identify them.",
+        "the records that the share group gave up on, or only headers that identify them.",
         type=ConfigType.BOOLEAN,
         check_type=boolean,
     ),
@@ -205,8 +205,8 @@ _CONFIGS: Final = (
         name=DEAD_LETTER_TOPIC,
         default="",
         documentation="The dead-letter queue of a share group: the topic for records that members have rejected or "
-        "that have been delivered too often. Its errors.deadletterqueue.group.enable must be true. Empty: the group "
-        "has no dead-letter queue.",
+        "that have been delivered too often. The topic's errors.deadletterqueue.group.enable must be true. Empty: "
+        "the group has no dead-letter queue.",
         type=ConfigType.STRING,
         check_type=_dead_letter_topic,
     ),
@@ -214,8 +214,8 @@ _CONFIGS: Final = (
     GroupConfig(
         name=AUTO_OFFSET_RESET,
         default="latest",
-        documentation="Where a share group begins in a partition: earliest, latest, or, with "
-        "by_duration:PnDTnHnMn.nS, that long before its first fetch.",
+        documentation="Where a share group begins in a partition: earliest, latest, or "
+        "by_duration:PnDTnHnMn.nS, which means that long before its first fetch.",
         type=ConfigType.STRING,
         check_type=_reset,
     ),
@@ -311,7 +311,8 @@ _CONFIGS: Final = (
     GroupConfig(
         name=STREAMS_INITIAL_DELAY,
         default="3000",
-        documentation="How long an empty streams group waits for more members before it assigns tasks.",
+        documentation="How long an empty streams group waits for more members, once the first one has joined, before "
+        "it assigns tasks.",
         type=ConfigType.INT,
         check_type=whole(ConfigType.INT, 0),
         is_on_brokers=True,
@@ -355,7 +356,7 @@ _CONFIGS: Final = (
     GroupConfig(
         name=STREAMS_TASK_OFFSET_INTERVAL,
         default="60000",
-        documentation="How often members of a streams group report how far their tasks have read changelogs.",
+        documentation="How often members of a streams group report how far their tasks have read the changelogs.",
         type=ConfigType.INT,
         check_type=whole(ConfigType.INT, 1),
         bounds=Bounds(15_000, None),

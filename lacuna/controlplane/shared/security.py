@@ -216,7 +216,7 @@ class Security:
         for held, new, most, what in bounds:
             if new and held + len(new) > most:
                 return (
-                    f"A cluster keeps at most {most} {what}, and already has {held}: remove some "
+                    f"A cluster can have at most {most} {what}, and this one has {held}: remove some "
                     "first."
                 )
         owners = Counter(each.owner for each in changes.tokens if each.token_id not in self.tokens)
@@ -224,8 +224,8 @@ class Security:
         for owner, new_of_one in owners.items():
             if held_by[owner] + new_of_one > MOST_TOKENS_OF_ONE:
                 return (
-                    f"A cluster keeps at most {MOST_TOKENS_OF_ONE} delegation tokens of one owner, and already "
-                    f"has {held_by[owner]} of {shorten(owner)}: expire some first, or use one token for several jobs."
+                    f"A cluster can have at most {MOST_TOKENS_OF_ONE} delegation tokens per owner, and "
+                    f"{shorten(owner)} has {held_by[owner]}: expire some first, or use one token for several jobs."
                 )
         return ""
 

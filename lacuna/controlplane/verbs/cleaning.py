@@ -78,7 +78,7 @@ def plan_cleaning(turn: Turn, command: PlanCleaning) -> Reply:
     if command.lease_id not in state.leases:
         return Reply(cleaning_plan=CleaningPlan(error_code=ErrorCode.LEASE_EXPIRED))
     if command.min_age_ms < 0 or command.min_bytes < 0:
-        raise MalformedCommand("ages and sizes of a cleaning plan must not be negative")
+        raise MalformedCommand("ages and sizes in a cleaning plan must not be negative")
     state.cleanings.forget_old(now_ms)
     best: tuple[bool, float] | None = None
     plan = CleaningPlan(planned_at_ms=now_ms)

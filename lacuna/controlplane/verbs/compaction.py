@@ -37,7 +37,7 @@ def plan_compaction(turn: Turn, command: PlanCompaction) -> Reply:
     if len(set(map(key_of, command.partitions))) != len(command.partitions):
         raise MalformedCommand("a compaction plan must name each partition only once")
     if command.small_bytes < 0 or command.max_extents < 0 or command.min_age_ms < 0:
-        raise MalformedCommand("sizes, ages and bounds of a compaction plan must not be negative")
+        raise MalformedCommand("sizes, ages and bounds in a compaction plan must not be negative")
     from_offsets = command.from_offsets or [0] * len(command.partitions)
     if len(from_offsets) != len(command.partitions):
         raise MalformedCommand(

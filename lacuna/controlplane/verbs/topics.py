@@ -103,7 +103,7 @@ def _check_total(state: State, new_partitions: int) -> None:
     if new_partitions and len(state.partitions) + new_partitions > MOST_PARTITIONS:
         raise Refused(
             ErrorCode.POLICY_VIOLATION,
-            f"A cluster can have at most {MOST_PARTITIONS} partitions, and already has "
+            f"A cluster can have at most {MOST_PARTITIONS} partitions, and this one has "
             f"{len(state.partitions)}: delete topics first.",
         )
 

@@ -356,7 +356,7 @@ class S3Store(RangeReader):
                 raise StoreMisconfiguredError(
                     f"{self._where} was asked to encrypt {key!r} with {encryption.kind}, but "
                     f"reports that it used {done}: use a service that supports {encryption.kind}, "
-                    "or omit the option sse (--s3-sse)"
+                    "or omit the `sse` option (--s3-sse)"
                 )
         return answer
 

@@ -157,7 +157,7 @@ def _options(kind: StoreKind, parts: SplitResult) -> dict[str, str]:
     for name, value in options.items():
         if not value:
             raise StoreMisconfiguredError(
-                f"{where}: the option {name} is empty: give it a value, or leave it out"
+                f"{where}: the option {name} is empty: give it a value or omit it"
             )
     return options
 

@@ -156,7 +156,7 @@ def _check_header(header: BatchHeader, rules: ProduceRules) -> Codec:
         raise InvalidRecordError(f"base_offset is {header.base_offset}, not 0")
     if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
         raise InvalidRecordError(
-            f"{header.record_count} records with last_offset_delta {header.last_offset_delta}"
+            f"last_offset_delta {header.last_offset_delta} does not fit {header.record_count} records"
         )
     if header.is_control:
         raise InvalidRecordError("a client may not write control records")

@@ -406,7 +406,7 @@ def _fault_of(batch: RecordBatch, reads_records: bool) -> str:
             header.last_offset_delta < 0
             or not 0 <= header.record_count <= header.last_offset_delta + 1
         ):
-            return f"{header.record_count} records in {header.last_offset_delta + 1} offsets"
+            return f"{header.record_count} records for {header.last_offset_delta + 1} offsets"
         if header.is_control:
             return "a control batch, which is never stored"
         if reads_records:

@@ -249,7 +249,7 @@ async def test_one_owner_has_so_many_tokens_and_the_log_says_why(
     (line,) = [each for each in caplog.messages if "delegation token change for" in each]
     assert line.startswith(
         "a delegation token change for 'User:alice' was rejected: "
-        "A cluster keeps at most 1 delegation tokens of one owner"
+        "A cluster can have at most 1 delegation tokens per owner"
     )
 
 

@@ -72,7 +72,7 @@ def test_listeners(
             "",
             "names OTHER, which is not a listener; the listeners are SSL",
         ),
-        ("SSL://0.0.0.0:1", None, "", "give an address that they can use with --advertise"),
+        ("SSL://0.0.0.0:1", None, "", "specify an address that they can reach with --advertise"),
         ("://127.0.0.1:1", None, "", "is not a listener"),
         ("SSL://127.0.0.1", None, "", "is not an address: use HOST:PORT"),
     ],

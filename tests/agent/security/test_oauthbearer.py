@@ -124,7 +124,7 @@ async def test_a_wrong_token_is_refused_in_json_and_fails_once_that_is_confirmed
     expired = issuer.token(NOW - 1000).encode()
     for confirmation, reason, told in (
         (b"\x01", "has expired", '{"status":"invalid_token"}'),
-        (b"n,,\x01auth=Bearer a\x01\x01", "did not confirm", ""),
+        (b"n,,\x01auth=Bearer a\x01\x01", "did not acknowledge", ""),
     ):
         exchange = OAuthBearerExchange(validator(issuer))
         answer = await exchange.respond(b"n,,\x01auth=Bearer %b\x01\x01" % expired)
@@ -430,7 +430,7 @@ async def test_a_file_of_keys_that_changes_is_read_before_the_next_use(
         stopwatch.now += 1
         caplog.clear()
         assert len(await keys.find("fourth")) == 1
-        assert "cannot be read, so the known keys stay in use (1)" in caplog.text
+        assert "cannot be read, so the known keys (1) stay in use" in caplog.text
     issuer.rotate("fifth")
     file.write_bytes(issuer.jwks())
     stopwatch.now += 1
@@ -465,7 +465,7 @@ async def test_keys_stay_in_use_while_the_set_cannot_be_read(
     finally:
         issuer.answer = None
     (said,) = caplog.messages
-    assert "cannot be read, so the known keys stay in use (1)" in said
+    assert "cannot be read, so the known keys (1) stay in use" in said
 
 
 async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

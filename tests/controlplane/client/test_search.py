@@ -129,12 +129,12 @@ async def test_a_later_leader_ends_the_session_with_an_earlier_one(street: Stree
     one.leads(1)
     await street.until("a 1")
     other.leads(2)
-    await street.until("a 1", "a: the control plane at b leads now", "b 2")
+    await street.until("a 1", "a: the control plane at b is now the leader", "b 2")
     stale = await street.door("a")
     stale.leads(1)
     while not stale.is_closed:
         await asyncio.sleep(0.001)
-    await street.until("a 1", "a: the control plane at b leads now", "b 2")
+    await street.until("a 1", "a: the control plane at b is now the leader", "b 2")
 
 
 async def test_a_leader_that_only_a_standby_knows_is_asked(street: Street) -> None:

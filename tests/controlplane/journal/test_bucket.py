@@ -597,7 +597,7 @@ async def test_an_opening_of_a_contender_that_was_late(
         (
             {"format": "theirs"},
             JournalForeign,
-            "not the manifest of a Lacuna.*give a different bucket",
+            "not the manifest of a Lacuna.*specify a different bucket",
         ),
         ({"format_version": 2}, JournalOfAnotherVersion, "the journal's format is 2, but this ver"),
         ({"epoch": "1"}, JournalCorrupt, "journal/manifest is damaged"),
@@ -890,7 +890,9 @@ async def test_a_journal_whose_bucket_was_claimed_by_another_cluster_is_refused(
 ) -> None:
     await written(journal_of(bucket))
     claim_store(bucket, "other")
-    with pytest.raises(JournalForeign, match="cluster other, but the journal is of cluster made"):
+    with pytest.raises(
+        JournalForeign, match="cluster other, but the journal belongs to cluster made"
+    ):
         await journal_of(bucket).check()
 
 

@@ -356,7 +356,9 @@ async def test_a_bucket_of_another_cluster_is_no_target(
 ) -> None:
     bucket = make_place("bucket", request)
     claim_store(bucket.bucket, "other")
-    with pytest.raises(JournalForeign, match="belongs to cluster other, but the journal is of"):
+    with pytest.raises(
+        JournalForeign, match="belongs to cluster other, but the journal belongs to"
+    ):
         await copy_journal(golden.source(), bucket.target())
     assert [each.key for each in bucket.bucket.list("journal/")] == []
 

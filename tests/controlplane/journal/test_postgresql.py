@@ -354,7 +354,9 @@ async def test_a_bucket_of_another_cluster_is_refused_before_anything_is_made(
     with pytest.raises(JournalForeign, match="belongs to cluster other, but the journal is new"):
         await journal().check()
     await written(journal_of(database))
-    with pytest.raises(JournalForeign, match="cluster other, but the journal is of cluster made"):
+    with pytest.raises(
+        JournalForeign, match="cluster other, but the journal belongs to cluster made"
+    ):
         await journal().check()
 
 
@@ -609,7 +611,9 @@ async def test_a_later_format_is_refused_before_anything_else_is_read(
 async def test_another_clusters_journal_is_not_taken_over(database: str, admin: Connection) -> None:
     await written(journal_of(database))
     before = await admin.fetchval("SELECT epoch FROM lacuna.leader")
-    with pytest.raises(JournalForeign, match="belongs to cluster made, not other: give the datab"):
+    with pytest.raises(
+        JournalForeign, match="belongs to cluster made, not other: specify the datab"
+    ):
         await journal_of(database).open("other")
     assert await admin.fetchval("SELECT epoch FROM lacuna.leader") == before
 
@@ -989,7 +993,7 @@ async def test_without_a_next_table_the_newest_grows(
     await admin.execute("CREATE VIEW lacuna.hot_2 AS SELECT 1")
     async with led(journal_of(database)) as (journal, token):
         await put_hot(journal, token, range(40))
-        assert "lacuna.hot_2, could not be created, so the newest one grows" in caplog.text
+        assert "lacuna.hot_2, could not be created, so the newest one keeps growing" in caplog.text
         await admin.execute("DROP VIEW lacuna.hot_2")
         await put_hot(journal, token, range(40, 70))
         assert list(await hot_tables(admin)) == ["hot_1", "hot_2"]

@@ -428,7 +428,7 @@ async def test_a_journal_that_was_trimmed_below_says_that_its_snapshots_are_gone
         await other.append([record])
         await other.snapshot(monkeypatch)
     await one.append(histories.now[1:])
-    with pytest.raises(JournalCorrupt, match="name it with --store"):
+    with pytest.raises(JournalCorrupt, match="specify the bucket with --store"):
         await one.followed()
 
 

@@ -200,7 +200,7 @@ async def test_a_key_may_have_a_password(
 
 def test_what_is_missing_is_said(authority: Authority) -> None:
     own = authority.issue("own")
-    with pytest.raises(UserError, match="a certificate needs its key"):
+    with pytest.raises(UserError, match="a certificate and its key must be given together"):
         ControlTls(ControlTlsSettings(certificate=own.certificate))
     with pytest.raises(UserError, match="cannot be used"):
         ControlTls(ControlTlsSettings(certificate=own.certificate, key=authority.path))

@@ -113,7 +113,7 @@ def test_more_than_a_cluster_keeps_is_refused_as_a_whole(monkeypatch: pytest.Mon
     other = Acl(principal="User:b")
     refused = alter(cluster, credentials=[ALICE], added_acls=[READ, other])
     assert refused.error_code == ErrorCode.POLICY_VIOLATION
-    assert "at most 1 ACLs, and already has 0" in refused.error_message
+    assert "at most 1 ACLs, and this one has 0" in refused.error_message
     assert not cluster.state.security
     assert alter(cluster, added_acls=[READ]).error_code == ErrorCode.NONE
 
@@ -200,7 +200,7 @@ def test_one_owner_cannot_use_up_all_tokens(monkeypatch: pytest.MonkeyPatch) -> 
     refused = made("User:alice", "c")
     assert refused.error_code == ErrorCode.POLICY_VIOLATION
     assert refused.error_message == (
-        "A cluster keeps at most 2 delegation tokens of one owner, and already has 2 of User:alice: expire "
+        "A cluster can have at most 2 delegation tokens per owner, and User:alice has 2: expire "
         "some first, or use one token for several jobs."
     )
     assert made("User:bob", "d", "e").error_code == ErrorCode.NONE

@@ -143,7 +143,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], KafkaErrorName, str]] = {
     "a count too small": (
         lambda: forged(record_count=2),
         INVALID,
-        "2 records with last_offset_delta 2",
+        "last_offset_delta 2 does not fit 2 records",
     ),
     "a delta too large": (lambda: forged(last_offset_delta=3), INVALID, "3 records"),
     "both too small": (

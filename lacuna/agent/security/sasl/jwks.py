@@ -124,7 +124,7 @@ class Jwks:
             keys = read_jwks(await loop.run_in_executor(self._thread, _read, self._url))
         except (OSError, ValueError, http.client.HTTPException) as error:
             log.warning(
-                "the JWK set %s cannot be read, so the known keys stay in use (%d): %s",
+                "the JWK set %s cannot be read, so the known keys (%d) stay in use: %s",
                 self.name,
                 len(self._keys),
                 error,
@@ -182,7 +182,7 @@ def read_jwks(content: bytes) -> Sequence[Jwk]:
         raise ValueError("it is nested too deeply") from None
     keys = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(keys, list):
-        raise ValueError("it is not a JWK set, because it has no list `keys`")
+        raise ValueError("it is not a JWK set, because it has no `keys` list")
     usable = [
         {name: each[name] for name in _PUBLIC if isinstance(each.get(name), str)}
         for each in keys[:_MOST_KEYS]

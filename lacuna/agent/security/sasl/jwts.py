@@ -148,9 +148,9 @@ class JwtValidator:
         try:
             key = jwt.PyJWK(dict(jwk), algorithm=algorithm)
         except (jwt.PyJWTError, ValueError, TypeError) as error:
-            raise TokenRefused(f"a key of {self._keys.name} cannot be used") from error
+            raise TokenRefused(f"a key in {self._keys.name} cannot be used") from error
         if isinstance(key.key, RSAPublicKey) and key.key.key_size < _LEAST_RSA_BITS:
-            raise TokenRefused(f"a key of {self._keys.name} has fewer than {_LEAST_RSA_BITS} bits")
+            raise TokenRefused(f"a key in {self._keys.name} has fewer than {_LEAST_RSA_BITS} bits")
         try:
             found = self._jws.decode(token, key, algorithms=[algorithm])
         except jwt.InvalidSignatureError:

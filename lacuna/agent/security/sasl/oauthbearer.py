@@ -56,7 +56,9 @@ class OAuthBearerExchange:
     async def respond(self, token: bytes) -> Answer:
         if self._refusal is not None:
             if token != _CONFIRMED:
-                raise AuthenticationFailed("the client did not confirm that its token was rejected")
+                raise AuthenticationFailed(
+                    "the client did not acknowledge that its token was rejected"
+                )
             try:
                 raise self._refusal
             finally:

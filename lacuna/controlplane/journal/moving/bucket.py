@@ -63,7 +63,7 @@ class BucketTarget:
         """
         found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
         remedy = (
-            f"give a different bucket or prefix, or move {JOURNAL_MANIFEST_KEY} and all objects under "
+            f"specify a different bucket or prefix, or move {JOURNAL_MANIFEST_KEY} and all objects under "
             f"{JOURNAL_APPENDS_PREFIX} away"
         )
         if found is None:

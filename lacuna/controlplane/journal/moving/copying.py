@@ -38,7 +38,7 @@ async def copy_journal(source: AbstractAsyncContextManager[Source], target: Targ
         again = await asyncio.to_thread(_restored, found.snapshot)
         if (_described(found, again), found.epoch) != (copied, written.epoch):
             raise JournalCorrupt(
-                f"{target.name} does not return what was written, so no control plane will lead "
+                f"{target.name} does not return what was written, so no control plane will use "
                 "it: copy it again"
             )
         await led.confirm()

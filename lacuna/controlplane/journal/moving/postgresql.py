@@ -59,7 +59,7 @@ class PostgresqlTarget:
         except JournalUnfinished:
             return True
         cluster_id = await connection.fetchval("SELECT cluster_id FROM lacuna.journal")
-        remedy = "give an empty database, or ALTER SCHEMA lacuna RENAME TO another name"
+        remedy = "specify an empty database, or ALTER SCHEMA lacuna RENAME TO another name"
         raise JournalForeign(occupied(self.name, cluster_id, remedy))
 
     async def write(self, beginning: Beginning) -> None:

@@ -55,7 +55,7 @@ class SqliteTarget:
             for path in (snapshots_path(self.name), witness_path(self.name)):
                 if os.path.exists(path):
                     raise JournalForeign(
-                        f"{path} belongs to a different journal: move it elsewhere, or give a different path"
+                        f"{path} belongs to a different journal: move it elsewhere, or specify a different path"
                     )
             return
         try:
@@ -64,7 +64,7 @@ class SqliteTarget:
         except JournalUnfinished:
             return
         if stored is not None:
-            remedy = "give a different path, or move the file and those beside it elsewhere"
+            remedy = "specify a different path, or move the file and those beside it elsewhere"
             raise JournalForeign(occupied(self.name, stored["cluster_id"], remedy))
 
     async def write(self, beginning: Beginning) -> None:

@@ -306,7 +306,7 @@ def test_partitions_of_a_cluster_are_bounded() -> None:
     with (
         mock.patch.object(topics, "MOST_PARTITIONS", 3),
         pytest.raises(
-            AssertionError, match="at most 3 partitions, and already has 2: delete topics first"
+            AssertionError, match="at most 3 partitions, and this one has 2: delete topics first"
         ),
     ):
         cluster.create("b", 2)
