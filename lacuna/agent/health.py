@@ -101,8 +101,8 @@ def weaknesses(context: AgentContext, whereabouts: Whereabouts) -> Iterator[str]
     hot = context.produce.flusher.hot
     if not hot.is_journal_as_durable and hot.most_bytes:
         yield (
-            "the newest records are only as durable as the disk of the journal: set produce.hot.bytes=0, or share "
-            "the journal"
+            "the newest records are only as durable as the journal's disk: set produce.hot.bytes=0, or use a "
+            "shared journal"
         )
 
 

@@ -176,7 +176,9 @@ class AgentLease:
                 await asyncio.sleep(_RETRY_SECONDS)
             except CommandRefused as error:
                 log.warning(
-                    "lease %x may have objects that will never be collected: %s", lease_id, error
+                    "lease %x may have left objects that will never be collected: %s",
+                    lease_id,
+                    error,
                 )
                 return
             else:

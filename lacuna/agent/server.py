@@ -226,7 +226,7 @@ class AgentServer:
         most = self._most_of_address()
         if self._addresses.open_now(address) >= most:
             self.context.metrics.connections_refused += 1
-            why = f"it has {most} connections, the limit of max.connections.per.ip"
+            why = f"it has {most} connections, the limit set by max.connections.per.ip"
             if self.complaints.is_new(address, why, asyncio.get_running_loop().time()):
                 log.warning("%s: connection closed: %s", address, why)
             return False
@@ -252,7 +252,7 @@ class AgentServer:
     def _why_crowded(self) -> str:
         most = self._most_connections()
         if most < self._most or most == self.context.settings.max_connections:
-            return f"{most} are open, the limit of max.connections"
+            return f"{most} are open, the limit set by max.connections"
         return f"{most} are open; to allow more, {MORE_FILES}"
 
     def forget(self, connection: ClientConnection) -> None:

@@ -43,7 +43,7 @@ class AgentSettings:
     max_request_bytes: int = setting(
         "socket.request.max.bytes",
         100 * MEBIBYTE,
-        "The maximum size of a request. A larger request closes its connection.",
+        "The maximum size of a request. The agent closes the connection if a request is larger.",
         least=1024,
         most=LARGEST_INT,
     )

@@ -227,7 +227,7 @@ async def test_too_many_connections_are_refused(caplog: pytest.LogCaptureFixture
         await answers(fourth, 1)
         assert (context.metrics.connections_refused, context.metrics.connections_accepted) == (5, 3)
     (told,) = [each.getMessage() for each in caplog.records if each.name == "lacuna.agent"]
-    assert told == "new connections are refused: 2 are open, the limit of max.connections"
+    assert told == "new connections are refused: 2 are open, the limit set by max.connections"
 
 
 async def test_the_limit_of_open_files_bounds_connections(

@@ -39,7 +39,7 @@ _WORDS: Final[Mapping[int, str]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
     ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
     ErrorCode.POLICY_VIOLATION: f"The topic cannot be deleted: {READ_ONLY}.",
-    ErrorCode.INVALID_REQUEST: "Name each topic only once, either by its name or by its id.",
+    ErrorCode.INVALID_REQUEST: "Specify each topic only once, by either its name or its id.",
 }
 
 

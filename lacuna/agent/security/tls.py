@@ -114,7 +114,7 @@ class Tls:
         if not path:
             raise UserError(
                 "the certificates of clients must be verified, but no authority is known: "
-                "specify its PEM file with --tls-ca"
+                "specify an authority's PEM file with --tls-ca"
             )
         trust_authorities(context, path, "ssl.ca.location")
 

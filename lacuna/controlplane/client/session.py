@@ -96,7 +96,7 @@ class SessionClient:
         self._sent: dict[int, tuple[Command, float]] = {}
         #: How many times each unanswered command has been resent. Commands sent only once are not included.
         self._repeats: dict[int, int] = {}
-        self._reason = "nothing was tried yet"
+        self._reason = "nothing has been tried yet"
         self.journal_position = 0
         #: What the next message requests for each partition: True to subscribe, False to unsubscribe.
         self._wishes: dict[PartitionKey, bool] = {}

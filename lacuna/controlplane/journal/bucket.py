@@ -435,7 +435,7 @@ class BucketJournal:
             is_ours = await self._bucket.create(journal_append_key(mark.number), data)
         except JournalUnreachable as error:
             self._failed = JournalInDoubt(
-                f"{error}. Reopening the journal shows whether positions "
+                f"{error}. Reopening the journal will show whether positions "
                 f"{self._last.position + 1} to {mark.position} were written"
             )
             raise self._failed from error

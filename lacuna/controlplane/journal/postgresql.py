@@ -341,7 +341,7 @@ class PostgresqlJournal:
             except JournalUnreachable as error:
                 connection.terminate()
                 self._failed = JournalInDoubt(
-                    f"{error}. Reopening the journal shows whether positions {first} to {last} "
+                    f"{error}. Reopening the journal will show whether positions {first} to {last} "
                     "survive a failover"
                 )
                 raise self._failed from error
@@ -365,7 +365,7 @@ class PostgresqlJournal:
             return meaning_of(error, self.name)
         return JournalInDoubt(
             f"{self.name}: the connection was lost during an append ({reason_of(error)}). "
-            f"Reopening the journal shows whether positions {first} to {last} were written"
+            f"Reopening the journal will show whether positions {first} to {last} were written"
         )
 
     async def load_snapshot(self) -> Snapshot | None:

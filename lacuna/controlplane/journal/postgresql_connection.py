@@ -83,7 +83,7 @@ _MEANINGS: Final = (
         _READ_ONLY,
         JournalUnreachable,
         (
-            ": this server is a read-only replica. Give the address of the primary, or those of all servers and "
+            ": this server is a read-only replica. Specify the address of the primary, or those of all servers and "
             "?target_session_attrs=read-write"
         ),
     ),
@@ -129,7 +129,7 @@ _MEANINGS: Final = (
     (
         _NOT_OUR_TABLES,
         JournalForeign,
-        ": the schema `lacuna` is not a Lacuna journal. Give a different database",
+        ": the schema `lacuna` is not a Lacuna journal. Specify a different database",
     ),
     (
         (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError),
@@ -159,11 +159,9 @@ def name_of(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise JournalRefused(f"the journal's URL is malformed ({error}): give {_EXAMPLE}") from None
+        raise JournalRefused(f"the journal's URL is malformed ({error}): use {_EXAMPLE}") from None
     if parts.scheme not in _SCHEMES:
-        raise JournalRefused(
-            f"the journal's URL does not begin with postgresql://: give {_EXAMPLE}"
-        )
+        raise JournalRefused(f"the journal's URL does not begin with postgresql://: use {_EXAMPLE}")
     credentials, at, hosts = parts.netloc.rpartition("@")
     return f"{parts.scheme}://{credentials.partition(':')[0]}{at}{hosts}{parts.path}"
 
@@ -185,7 +183,7 @@ async def connect(url: str, statement_seconds: float = _STATEMENT_SECONDS) -> Co
         ValueError
     ) as error:  # asyncpg parses the URL; its ClientConfigurationError is a ValueError too
         raise JournalRefused(
-            f"{name}: the journal's URL is malformed ({error}): give {_EXAMPLE}"
+            f"{name}: the journal's URL is malformed ({error}): use {_EXAMPLE}"
         ) from error
 
 

@@ -106,13 +106,15 @@ def _seal(row: asyncpg.Record) -> Seal:
 
 def _batch(row: asyncpg.Record) -> JournalBatch:
     first, last = row["first"], row["last"]
-    what = f"the journal's append of positions {first} to {last},"
+    what = f"the journal's append with positions {first} to {last}"
     try:
         records = decode_records(check_row(what, last, row["records"], row["crc"]))
     except ValueError as error:
-        raise JournalCorrupt(f"{what} cannot be read ({error}): restore a backup") from error
+        raise JournalCorrupt(
+            f"{what} cannot be read ({error}): restore it from a backup"
+        ) from error
     if len(records) != last - first + 1:
-        raise JournalCorrupt(f"{what} has {len(records)} records: restore it from a backup")
+        raise JournalCorrupt(f"{what} contains {len(records)} records: restore it from a backup")
     return JournalBatch(last, records, _seal(row))
 
 

@@ -224,7 +224,7 @@ _CONFIGS: Final = (
         5,
         2,
         10,
-        "How many times a record may be delivered to a share group. If it has not been accepted by then, it is "
+        "How many times a record may be delivered to a share group. A record that has not been accepted by then is "
         "archived.",
         least=2,
     ),

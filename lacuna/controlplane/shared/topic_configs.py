@@ -130,7 +130,7 @@ _CONFIGS: Final = (
         name="compression.type",
         type=ConfigType.STRING,
         default="producer",
-        documentation="producer: batches keep the codec that their producer chose. Otherwise an agent "
+        documentation="producer: batches keep the codec that their producer chose. Otherwise, an agent "
         "recompresses every batch that uses a different codec.",
         check=one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),

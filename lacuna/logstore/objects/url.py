@@ -175,7 +175,7 @@ def _keys(options: Mapping[str, str]) -> KeySource | None:
     command = os.environ.get(COMMAND_VARIABLE)
     if not command:
         raise StoreMisconfiguredError(
-            "the objects of this store are encrypted, and a command prints the keys: specify the "
+            "the objects of this store are encrypted with keys that a command prints: specify the "
             f"command with {COMMAND_VARIABLE} or --encryption-key-command"
         )
     return KeyCommand(command)

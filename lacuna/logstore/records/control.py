@@ -69,7 +69,9 @@ def read_control_record(record: Record) -> ControlRecord:
         )
     version, type_number = _KEY.unpack_from(key)
     if version < 0:
-        raise InvalidRecordError(f"the control record at {record.offset} has key version {version}")
+        raise InvalidRecordError(
+            f"the control record at offset {record.offset} has key version {version}, which is negative"
+        )
     marker = None
     if type_number in (ControlType.ABORT, ControlType.COMMIT):
         marker = _read_marker(record, ControlType(type_number))

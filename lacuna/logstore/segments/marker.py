@@ -129,8 +129,8 @@ def check_encryption(store: ObjectStore, *, is_new: bool = False) -> None:
             store.get_all(f"{ENCRYPTION_PREFIX}{key_id}")
         except DamagedObjectError as error:
             raise StoreMisconfiguredError(
-                f"key {key_id!r} is not the key with this id that encrypted objects of this "
-                f"cluster: restore that key, and give the new one a different id ({error})"
+                f"key {key_id!r} is not the key that encrypted this cluster's objects under this id: "
+                f"restore that key, and give the new one a different id ({error})"
             ) from error
 
 

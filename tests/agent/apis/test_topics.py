@@ -174,7 +174,7 @@ async def test_delete_topics_by_name(setup: Setup, version: int) -> None:
     ]
     if version >= 5:
         words = [each.error_message for each in found]
-        once = "Name each topic only once, either by its name or by its id."
+        once = "Specify each topic only once, by either its name or its id."
         assert words == [None, "This server does not host this topic-partition.", once, once]
     assert set(setup.running.control.cluster.topics_by_name) == {"u"}
 

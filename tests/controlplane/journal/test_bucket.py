@@ -279,7 +279,7 @@ async def test_an_append_that_is_never_answered_is_in_doubt(
         await journal.append([b"a"], token)
         bucket.fail("create", fault, "journal/appends/")
         bucket.choose = lambda operation, key: BucketFault.REFUSED
-        expected = "Reopening the journal shows whether positions 2 to 3 were"
+        expected = "Reopening the journal will show whether positions 2 to 3 were"
         with impatient(), pytest.raises(JournalInDoubt, match=expected):
             await journal.append([b"b", b"c"], token)
         with pytest.raises(JournalInDoubt):

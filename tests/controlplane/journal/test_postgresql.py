@@ -373,7 +373,7 @@ async def test_an_append_whose_connection_is_ended_is_in_doubt(
         [pid] = await wait_until_blocked(admin)
         await admin.execute("SELECT pg_terminate_backend($1)", pid)
         with pytest.raises(
-            JournalInDoubt, match="Reopening the journal shows whether positions 2 to 3 were"
+            JournalInDoubt, match="Reopening the journal will show whether positions 2 to 3 were"
         ):
             await append
         with pytest.raises(JournalInDoubt):
@@ -497,8 +497,8 @@ async def test_a_server_that_is_killed_and_restarted_has_what_it_acknowledged(
 @pytest.mark.parametrize(
     ("url", "error", "message"),
     [
-        ("mysql://lacuna@there/x", JournalRefused, "does not begin with postgresql://: give post"),
-        ("postgresql://lacuna@[there/x", JournalRefused, "malformed .*: give postgresql://USER"),
+        ("mysql://lacuna@there/x", JournalRefused, "does not begin with postgresql://: use post"),
+        ("postgresql://lacuna@[there/x", JournalRefused, "malformed .*: use postgresql://USER"),
         ("postgresql://lacuna@there:port/x", JournalRefused, "malformed .*port"),
         (
             "postgresql://lacuna@127.0.0.1:1/x",
@@ -558,7 +558,7 @@ async def test_a_replica_is_not_written_to(database: str, admin: Connection) -> 
     name = await admin.fetchval("SELECT current_database()")
     await admin.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     with pytest.raises(
-        JournalUnreachable, match=r"read-only replica\. Give the address of the prim"
+        JournalUnreachable, match=r"read-only replica\. Specify the address of the prim"
     ):
         await journal_of(database).open(None)
 
