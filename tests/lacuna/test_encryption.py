@@ -84,7 +84,7 @@ def test_an_encrypted_cluster_without_its_keys_or_with_others(data: Path, keys: 
         ForkedCluster(data).start()
     other = write_keys(keys.with_name("other.toml"), ["other"])
     other.write_text(other.read_text().replace("other", "first"))
-    with pytest.raises(ProcessFailedError, match="'first' is not the key with this id"):
+    with pytest.raises(ProcessFailedError, match="'first' is not the key that encrypted"):
         ForkedCluster(data, [f"--encryption-keys={other}"]).start()
 
 

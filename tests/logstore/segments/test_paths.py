@@ -261,7 +261,7 @@ def test_another_key_of_the_same_id_is_noticed() -> None:
     store = MemoryStore()
     claim_store(encrypted(store, "k1"), "ours")
     other = FixedKeys(ClusterKeys("k1", False, {"k1": bytes(32)}))
-    with pytest.raises(StoreMisconfiguredError, match="key 'k1' is not the key with this id"):
+    with pytest.raises(StoreMisconfiguredError, match="key 'k1' is not the key that encrypted"):
         read_marker(EncryptedStore(store, other, plain=NEVER_ENCRYPTED))
 
 
