@@ -224,7 +224,10 @@ async def test_keys_with_passwords(
         ({"key": ""}, "specify one key for each certificate"),
         ({"tls_versions": "TLSv1.1"}, "choose TLSv1.2, TLSv1.3 or both"),
         ({"cipher_suites": "NONE-SUCH"}, "no suite that OpenSSL supports"),
-        ({"client_auth": "required", "authorities": ""}, "specify an authority's PEM file with --tls-ca"),
+        (
+            {"client_auth": "required", "authorities": ""},
+            "specify an authority's PEM file with --tls-ca",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_an_error_at_the_start(
