@@ -36,84 +36,98 @@ def _input_format(text: str) -> str:
     return text
 
 
+_Topic = Annotated[str, argument(help="Name of the topic.")]
+_KeySeparator = Annotated[
+    str | None,
+    option(
+        "--key-separator",
+        "-K",
+        metavar="SEP",
+        help=r"The separator between key and value, for example : or \t. Lines without the separator have no key.",
+    ),
+]
+_Partition = Annotated[
+    int | None,
+    option(
+        "--partition",
+        "-p",
+        min=0,
+        max=(1 << 31) - 1,
+        help="The partition. Default: chosen by the key's hash, as in Kafka's own clients, or any "
+        "partition if there is no key.",
+    ),
+]
+_Headers = Annotated[
+    list[str] | None,
+    option(
+        "--header",
+        "-H",
+        metavar="NAME=VALUE",
+        help="A header for every record, NAME=VALUE. May be repeated.",
+    ),
+]
+_Null = Annotated[
+    bool,
+    option(
+        "--null",
+        "-Z",
+        help="Write an empty value as null, which deletes the key in a compacted topic.",
+    ),
+]
+_Compression = Annotated[
+    str,
+    option("--compression", "-z", parser=_codec, metavar="|".join(_CODECS), help="The codec."),
+]
+_TransactionalId = Annotated[
+    str | None,
+    option(
+        metavar="ID",
+        help="Write all lines in one transaction of this producer, and commit it at the end.",
+        panel=_TRANSACTIONS,
+    ),
+]
+_Abort = Annotated[
+    bool, option(help="Abort the transaction instead of committing it.", panel=_TRANSACTIONS)
+]
+_InputFormat = Annotated[
+    str,
+    option(
+        "--format",
+        "-f",
+        parser=_input_format,
+        metavar="|".join(_FORMATS),
+        help="lines: a line is a value; json: a line is an object with key, value, headers, partition, timestamp.",
+    ),
+]
+_Files = Annotated[
+    list[Path] | None,
+    option(metavar="FILE", help="Read this file instead of standard input. May be repeated."),
+]
+_Whole = Annotated[bool, option(help="Write each file as one record.")]
+_RecordsPerTransaction = Annotated[
+    int | None,
+    option(
+        min=1,
+        metavar="N",
+        help="End the transaction after every N records, and begin another.",
+        panel=_TRANSACTIONS,
+    ),
+]
+
+
 def produce(
-    topic: Annotated[str, argument(help="Name of the topic.")],
-    key_separator: Annotated[
-        str | None,
-        option(
-            "--key-separator",
-            "-K",
-            metavar="SEP",
-            help=r"The separator between key and value, for example : or \t. Lines without the separator have no key.",
-        ),
-    ] = None,
-    partition: Annotated[
-        int | None,
-        option(
-            "--partition",
-            "-p",
-            min=0,
-            max=(1 << 31) - 1,
-            help="The partition. Default: chosen by the key's hash, as in Kafka's own clients, or any "
-            "partition if there is no key.",
-        ),
-    ] = None,
-    header: Annotated[
-        list[str] | None,
-        option(
-            "--header",
-            "-H",
-            metavar="NAME=VALUE",
-            help="A header for every record, NAME=VALUE. May be repeated.",
-        ),
-    ] = None,
-    null: Annotated[
-        bool,
-        option(
-            "--null",
-            "-Z",
-            help="Write an empty value as null, which deletes the key in a compacted topic.",
-        ),
-    ] = False,
-    compression: Annotated[
-        str,
-        option("--compression", "-z", parser=_codec, metavar="|".join(_CODECS), help="The codec."),
-    ] = "none",
-    transactional_id: Annotated[
-        str | None,
-        option(
-            metavar="ID",
-            help="Write all lines in one transaction of this producer, and commit it at the end.",
-            panel=_TRANSACTIONS,
-        ),
-    ] = None,
-    abort: Annotated[
-        bool, option(help="Abort the transaction instead of committing it.", panel=_TRANSACTIONS)
-    ] = False,
-    input_format: Annotated[
-        str,
-        option(
-            "--format",
-            "-f",
-            parser=_input_format,
-            metavar="|".join(_FORMATS),
-            help="lines: a line is a value; json: a line is an object with key, value, headers, partition, timestamp.",
-        ),
-    ] = _LINES,
-    file: Annotated[
-        list[Path] | None,
-        option(metavar="FILE", help="Read this file instead of standard input. May be repeated."),
-    ] = None,
-    whole: Annotated[bool, option(help="Write each file as one record.")] = False,
-    records_per_transaction: Annotated[
-        int | None,
-        option(
-            min=1,
-            metavar="N",
-            help="End the transaction after every N records, and begin another.",
-            panel=_TRANSACTIONS,
-        ),
-    ] = None,
+    topic: _Topic,
+    key_separator: _KeySeparator = None,
+    partition: _Partition = None,
+    header: _Headers = None,
+    null: _Null = False,
+    compression: _Compression = "none",
+    transactional_id: _TransactionalId = None,
+    abort: _Abort = False,
+    input_format: _InputFormat = _LINES,
+    file: _Files = None,
+    whole: _Whole = False,
+    records_per_transaction: _RecordsPerTransaction = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     r"""Writes lines from standard input or from files to a topic, one record per line.
