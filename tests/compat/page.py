@@ -20,7 +20,7 @@ _MARKS = {
     Outcome.DIFFERS: "✗",
 }
 _WHAT = {
-    "produce": "produces with each of its codecs, idempotent if it can, and reads the records back",
+    "produce": "produces with each of its codecs, idempotently if it can, and reads the records back",
     "transactions": "commits and aborts transactions; read_committed returns only the committed ones",
     "holes": "reads partitions that were aborted at the start, in the middle, at the end or entirely, with "
     "read_committed; its position reaches the end offset, so lag is 0",
