@@ -43,7 +43,7 @@ from lacuna.controlplane.tenure import LeasedTenure
 from lacuna.controlplane.v1.cluster_pb2 import AgentReport, ClusterDelta, RegisterAgent
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import CommitSegment, PartitionDelta, ReadHot
-from lacuna.controlplane.watching import Subscriptions
+from lacuna.controlplane.watching import Watchers
 
 _log = logging.getLogger("lacuna.controlplane")
 
@@ -116,7 +116,7 @@ class Runtime:
         self._ticked_ms = 0
         self._going_on: asyncio.Handle | None = None
         self._sessions: dict[RuntimeSession, None] = {}
-        self._subscriptions = self._new_subscriptions()
+        self._watchers = self._new_watchers()
         self._parked: dict[int, RuntimeSession] = {}
         self._stopped: ControlPlaneUnavailable | None = ControlPlaneUnavailable(
             "the control plane has not started"
@@ -124,8 +124,8 @@ class Runtime:
         self._is_closing = False
         self._timer: asyncio.Task[None] | None = None
 
-    def _new_subscriptions(self) -> Subscriptions:
-        return Subscriptions(
+    def _new_watchers(self) -> Watchers:
+        return Watchers(
             self._state,
             self._steps,
             self._settings.max_subscriptions,
@@ -165,7 +165,7 @@ class Runtime:
         await replica.catch_up(self._journal)
         replica.check(opened)
         self._state = replica.state
-        self._subscriptions = self._new_subscriptions()
+        self._watchers = self._new_watchers()
         self._state.is_journal_shared = self._is_shared
         intake = self._state.hot_intake
         intake.bytes_per_second = self._settings.hot_bytes_per_second
@@ -227,7 +227,7 @@ class Runtime:
     def load(self) -> RuntimeLoad:
         return RuntimeLoad(
             sessions=len(self._sessions),
-            subscriptions=len(self._subscriptions),
+            subscriptions=len(self._watchers),
             held=len(self._deliveries),
             backlog=len(self._backlog),
             pending_records=self._appender.pending_records,
@@ -288,7 +288,7 @@ class Runtime:
         session.is_closed = True
         self._sessions.pop(session, None)
         session.unshown.clear()
-        self._subscriptions.remove(session, list(session.keys))
+        self._watchers.remove(session, list(session.keys))
         for token in session.parked:
             del self._parked[token]
             self._state.groups.forget_token(token)
@@ -301,10 +301,10 @@ class Runtime:
         Raises ControlPlaneUnavailable if the runtime has stopped, or the session would watch too many partitions.
         """
         self._check_running()
-        self._subscriptions.add(session, keys)
+        self._watchers.add(session, keys)
 
     def unsubscribe(self, session: RuntimeSession, keys: Sequence[PartitionKey]) -> None:
-        self._subscriptions.remove(session, keys)
+        self._watchers.remove(session, keys)
 
     def _send(self, session: RuntimeSession, delta: PartitionDelta) -> None:
         held = Held(self._position, session)
@@ -360,7 +360,7 @@ class Runtime:
     def _go_on(self) -> None:
         self._going_on = None
         if self._stopped is None:
-            self._subscriptions.show()
+            self._watchers.show()
             self._drain_backlog()
 
     def tick(self) -> None:
@@ -536,12 +536,12 @@ class Runtime:
                     if session.rights is not None:
                         shown = session.rights.shown(delta)
                         if delta.HasField("security"):
-                            ended = self._subscriptions.end_refused(session)
+                            ended = self._watchers.end_refused(session)
                             self._held_for(held, session).partitions.extend(ended)
                     self._held_for(held, session).cluster.append(shown)
                 continue
             key = key_of(delta.partition)
-            for session in self._subscriptions.watchers(key):
+            for session in self._watchers.of(key):
                 self._held_for(held, session).partitions.append(delta)
 
     def _held_for(self, held: dict[RuntimeSession, Held], session: RuntimeSession) -> Held:
@@ -622,7 +622,7 @@ class Runtime:
         self._appender.stop()
         self._deliveries.clear()
         self._backlog.clear()
-        self._subscriptions.clear()
+        self._watchers.clear()
         self._room.set()
         sessions, self._sessions = self._sessions, {}
         for session in sessions:

@@ -12,7 +12,7 @@ from lacuna.controlplane.stepping import Steps
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 
-class Subscriptions:
+class Watchers:
     """The partitions that the sessions of one runtime watch, at most `most` in each session.
 
     `send` delivers a part of a partition to a session. `go_on_soon` has `show` called in the next iteration of the
@@ -33,16 +33,16 @@ class Subscriptions:
         self._most = most
         self._send = send
         self._go_on_soon = go_on_soon
-        self._watchers: dict[PartitionKey, dict[RuntimeSession, None]] = {}
+        self._by_key: dict[PartitionKey, dict[RuntimeSession, None]] = {}
         #: Partitions that have not been shown to the sessions yet.
         self._unshown: deque[tuple[RuntimeSession, PartitionKey]] = deque()
 
     def __len__(self) -> int:
-        return sum(map(len, self._watchers.values()))
+        return sum(map(len, self._by_key.values()))
 
-    def watchers(self, key: PartitionKey) -> Collection[RuntimeSession]:
+    def of(self, key: PartitionKey) -> Collection[RuntimeSession]:
         """Return the sessions that receive a partition's deltas."""
-        return self._watchers.get(key, ())
+        return self._by_key.get(key, ())
 
     def add(self, session: RuntimeSession, keys: Sequence[PartitionKey]) -> None:
         """Begin to show partitions to a session. Raises ControlPlaneUnavailable if it would watch too many."""
@@ -63,10 +63,10 @@ class Subscriptions:
                 continue
             session.keys.remove(key)
             self._state.unwatch(key)
-            watchers = self._watchers[key]
+            watchers = self._by_key[key]
             del watchers[session]
             if not watchers:
-                del self._watchers[key]
+                del self._by_key[key]
 
     def show(self) -> None:
         """Send sessions the partitions to which they have subscribed, as long as there is time."""
@@ -99,7 +99,7 @@ class Subscriptions:
         if key in session.keys:
             self._state.unwatch(key)
         session.keys.add(key)
-        self._watchers.setdefault(key, {})[session] = None
+        self._by_key.setdefault(key, {})[session] = None
         return self._state.watch(key)
 
     def end_refused(self, session: RuntimeSession) -> list[PartitionDelta]:

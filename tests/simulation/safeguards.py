@@ -30,8 +30,10 @@ from lacuna.controlplane.client import session
 from lacuna.controlplane.client.subscriptions import Subscriptions
 from lacuna.controlplane.client.views import PartitionView
 from lacuna.controlplane.clock import Witnesses
+from lacuna.controlplane.delivering import Deliveries
 from lacuna.controlplane.node import Node
 from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.session import Held
 from lacuna.controlplane.shared.batches import FLAG_ADDS_PARTITION
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
@@ -106,19 +108,11 @@ def _all(*patches: AbstractContextManager[Any]) -> Iterator[None]:
 def _early_replies() -> AbstractContextManager[Any]:
     """Replies and deltas are sent before the journal has their records."""
 
-    def release(self: Runtime) -> None:
-        while self._held:
-            item = self._held.popleft()
-            if not item.session.is_closed:
-                item.session.receiver.deliver(
-                    item.partitions, item.cluster, item.replies, self._appender.durable
-                )
-
-    def hold(self: Runtime, held: Any) -> None:
+    def hold(self: Deliveries, held: Iterable[Held], _position: int) -> None:
         self._held.extend(held)
-        release(self)
+        self.release()
 
-    return _all(patch(Runtime, "_hold", hold), patch(Runtime, "_release", release))
+    return _all(patch(Deliveries, "hold", hold), patch(Deliveries, "_is_due", lambda *_: True))
 
 
 def _unordered_flushes() -> AbstractContextManager[Any]:

@@ -124,7 +124,11 @@ async def _listed(connection: Connection) -> tuple[list[_Stored], JournalCorrupt
 
 
 def _seal(position: int, blob: object, crc: object) -> Seal:
-    return Seal(*_SEAL.unpack(check_row("the seal of the snapshot", position, blob, crc)))
+    return Seal(
+        *_SEAL.unpack(
+            check_row(f"the seal of the snapshot at position {position}", position, blob, crc)
+        )
+    )
 
 
 async def _load(connection: Connection, stored: _Stored) -> Snapshot:
@@ -133,7 +137,10 @@ async def _load(connection: Connection, stored: _Stored) -> Snapshot:
     if not rows or len(rows) != rows[-1]["parts"]:
         raise JournalCorrupt(f"the snapshot at position {position} is incomplete")
     parts = tuple(
-        check_row("a part of the snapshot", position, row["state"], row["crc"]) for row in rows
+        check_row(
+            f"a part of the snapshot at position {position}", position, row["state"], row["crc"]
+        )
+        for row in rows
     )
     return Snapshot(position, parts, stored.seal)
 

@@ -64,7 +64,6 @@ def check_row(what: str, position: int, blob: object, stored_checksum: object) -
     """Return `blob` if it matches its checksum. Otherwise, raise JournalCorrupt, which refers to the row as `what`."""
     if not isinstance(blob, bytes) or checksum(position, blob) != stored_checksum:
         raise JournalCorrupt(
-            f"{what} at position {position} does not match its checksum: the file was damaged; "
-            "restore it from a backup"
+            f"{what} does not match its checksum: the file was damaged; restore it from a backup"
         )
     return blob

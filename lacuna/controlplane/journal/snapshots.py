@@ -119,6 +119,7 @@ def _load(connection: Connection, cluster_id: str, position: int) -> Snapshot:
     if len(rows) != rows[-1][0]:
         raise JournalCorrupt(f"the snapshot at position {position} is incomplete")
     parts = tuple(
-        check_row("a part of the snapshot", position, blob, crc) for _, _, crc, blob in rows
+        check_row(f"a part of the snapshot at position {position}", position, blob, crc)
+        for _, _, crc, blob in rows
     )
     return Snapshot(position, parts)

@@ -40,7 +40,9 @@ def read_batches(connection: Connection, after_position: int) -> list[JournalBat
     )
     batches: list[JournalBatch] = []
     for position, count, crc, blob in found:
-        records = decode_records(check_row("the journal's batch", position, blob, crc))
+        records = decode_records(
+            check_row(f"the journal's batch at position {position}", position, blob, crc)
+        )
         if len(records) != count or position - count != after_position:
             raise JournalCorrupt(
                 f"the journal has a gap: the batch that ends at position {position} does not "

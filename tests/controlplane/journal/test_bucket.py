@@ -640,7 +640,7 @@ class Careless(FaultyBucket):
 @pytest.mark.parametrize("ignored", ["If-None-Match", "If-Match"])
 async def test_a_bucket_that_ignores_conditions_is_refused(ignored: str) -> None:
     bucket = Careless(ignored)
-    expected = rf"cannot hold a journal: it ignores {ignored}.*both lead.*--journal postgresql"
+    expected = rf"cannot hold a journal: it ignores {ignored}.*both become the leader.*--journal postgresql"
     with pytest.raises(JournalRefused, match=expected):
         await journal_of(bucket).open(None)
     assert list(bucket.list()) == []

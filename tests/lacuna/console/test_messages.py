@@ -109,7 +109,7 @@ def test_what_cannot_be_asked_is_told(browser: Browser, query: str) -> None:
 def test_the_last_stable_offset_is_a_place_to_read_from(browser: Browser) -> None:
     text = browser.get("/topics/orders/0/messages?seek=stable&isolation=read_uncommitted").text
     assert [at for _, at in rows(text)] == list(range(20, 27))
-    assert "7 offsets wait" in plain(browser.get("/topics/orders/messages").text)
+    assert "7 offsets are waiting" in plain(browser.get("/topics/orders/messages").text)
 
 
 class Stream:
