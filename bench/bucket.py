@@ -1,7 +1,7 @@
 """Transactions and latency with S3 as the store, compared with a folder.
 
 Both targets run the same processes, with a journal in PostgreSQL (bench/bucket_targets.py). A third target keeps its
-journal in S3 as well. Its times are also given as multiples of the time of a PUT, measured just before in the same
+journal in S3 as well. Its times are also given as multiples of the duration of a PUT, measured just before in the same
 round. Rounds are short, and ratios are computed within a round, so other load on the machine affects both sides
 equally, and runs need not be repeated.
 

@@ -116,7 +116,7 @@ def _clean(share: int, codec: str) -> Limit:
 
 
 def _speed(results: Results, name: str) -> float | None:
-    """Returns a speed from bench/machine.py. Older results do not contain speeds as numbers."""
+    """Returns a speed from bench/machine.py. Older results do not store speeds as numbers."""
     speeds: dict[str, float] = results.facts.get("speeds", {})
     return speeds.get(name)
 

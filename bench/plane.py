@@ -108,7 +108,7 @@ class Plane:
         self.do(f"CommitSegment, {len(keys)}", Command(commit_segment=committed))
 
     def end(self, producer: Producer, *, committed: bool) -> None:
-        """Ends the transaction with an EndTxn of a version before KIP-890."""
+        """Ends the transaction with an EndTxn version that predates KIP-890."""
         ended = EndTxn(
             transactional_id=producer.transactional_id,
             producer_id=producer.producer_id,
@@ -146,8 +146,8 @@ class Plane:
         return taken
 
     def _follow(self, decision: Decision) -> tuple[float, float, float, float]:
-        """Replays and serializes the records, takes the changes, and applies them. Returns how long each step took, in
-        seconds.
+        """Replays and serializes the records, collects the changes, and applies them. Returns the seconds that each
+        step took.
         """
         clock = time.perf_counter
         replaying = serializing = 0.0

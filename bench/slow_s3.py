@@ -58,7 +58,7 @@ class Times:
         self._randomness = {kind: random.Random(f"{seed} {kind}") for kind in LATENCIES}
 
     def next(self, kind: str) -> float:
-        """Returns the next time for this kind of request, in seconds; 0 for other methods."""
+        """Returns the next duration for this kind of request, in seconds, or 0 if it is neither a GET nor a PUT."""
         latency = LATENCIES.get(kind)
         return 0.0 if latency is None else latency.draw(self._randomness[kind])
 

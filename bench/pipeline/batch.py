@@ -1,7 +1,7 @@
 """Reads a topic's committed records as a batch, counting them and adding up the lengths of their values.
 
 One topic was written by one producer with the usual settings, without transactions. The others contain transactions of
-100 records over 4 partitions, with a share of them aborted, as in bench/aborts.py. Rates count only committed values.
+100 records over 4 partitions, some of which are aborted, as in bench/aborts.py. Rates include only committed values.
 The first two runs are discarded, and the page cache is warm. Lacuna has already merged the small extents, as it does a
 minute after writing.
 """

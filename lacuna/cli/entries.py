@@ -82,7 +82,7 @@ ENTRIES: Final = {
         "Lists, describes, resets and deletes consumer groups, and shows how far they are behind."
     ),
     "transactions": Entry(
-        "Lists, describes and aborts transactions, and shows which ones consumers wait for."
+        "Lists, describes and aborts transactions, and shows which ones consumers are waiting for."
     ),
     "acls": Entry("Lists, adds and removes ACLs, which define what each principal may do."),
     "users": Entry("Lists, adds and removes users and their passwords."),
@@ -107,7 +107,7 @@ ENTRIES: Final = {
         module="importing",
     ),
     "export": Entry(
-        "Exports committed records to Parquet files or Iceberg tables, each exactly once."
+        "Exports each committed record exactly once, to Parquet files or Iceberg tables."
     ),
     "verify": Entry("Audits the bucket: reads all of it and compares it with the control plane."),
     "metadata": Entry(

@@ -1,4 +1,4 @@
-"""`lacuna export`: writes committed records to Parquet files or Iceberg tables, each exactly once."""
+"""`lacuna export`: writes each committed record exactly once, to Parquet files or Iceberg tables."""
 
 import json
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ _FOLLOW_SECONDS: Final = 20.0
 
 
 def export(given: Given) -> None:
-    """Exports committed records to Parquet files or Iceberg tables, each exactly once.
+    """Exports each committed record exactly once, to Parquet files or Iceberg tables.
 
     Each run continues where the last one ended. All topics in a run stop at one cut, which splits no transaction.
     Readers of the folder or table never see part of a run: if a run dies, the next one repairs what it left behind.

@@ -351,7 +351,7 @@ app.adds("delete-offsets", shows=True)(resetting.delete)
 @app.adds("delete", shows=True)
 @asynchronous
 async def delete_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Deletes a group that has no members, with its committed offsets."""
+    """Deletes a group that has no members, along with its committed offsets."""
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(*DELETE_GROUPS, DeleteGroupsRequest([group]))
         (result,) = response.results

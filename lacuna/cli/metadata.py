@@ -72,8 +72,8 @@ def _keep_ms(keep: str) -> int:
     keep_ms = int(parse_duration(keep, "--keep") * 1000)
     if keep_ms > LONGEST_PIN_MS:
         fail(
-            f"--keep {keep} is too long: the objects of a valid snapshot cannot be deleted, so "
-            f"{LONGEST_PIN_MS // _DAY_MS} days are the maximum; publish a new snapshot before it "
+            f"--keep {keep} is too long: the maximum is {LONGEST_PIN_MS // _DAY_MS} days, because the objects of a "
+            f"valid snapshot cannot be deleted; publish a new snapshot before it "
             "expires, for example with --watch 1d"
         )
     return max(keep_ms, 1)

@@ -20,7 +20,7 @@ from lacuna.operating.kafka import Agents, KafkaConnection, ask_every_agent
 from lacuna.wire.messages import transactions as wire
 
 app = Group(
-    help="Lists, describes and aborts transactions, and shows which ones consumers wait for."
+    help="Lists, describes and aborts transactions, and shows which ones consumers are waiting for."
 )
 
 ONGOING = "Ongoing"

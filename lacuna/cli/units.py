@@ -13,7 +13,7 @@ _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def parse_size(text: str, what: str) -> int:
-    """Parse a size into bytes. `what` is the option's name for errors. Raises UserError unless it is more than 0."""
+    """Parse a size into bytes. Raises UserError, which calls the option `what`, unless it is more than 0."""
     match = _SIZE.fullmatch(text.strip())
     size = int(match[1]) * _BYTES[match[2].lower()] if match else 0
     if size <= 0:
@@ -36,7 +36,7 @@ def show_count(count: int, what: str) -> str:
 
 
 def parse_duration(text: str, what: str) -> float:
-    """Parse a duration into seconds. `what` is the option's name for errors.
+    """Parse a duration into seconds. `what` is the option's name, for error messages.
 
     Raises UserError unless the duration is more than 0 and at most a century.
     """

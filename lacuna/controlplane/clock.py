@@ -57,8 +57,8 @@ class SystemClock:
 
 
 class SteadyTime:
-    """A clock's time without its jumps. After a jump, it runs at half to twice the real pace until it agrees with the
-    clock.
+    """A clock's time, with its jumps smoothed out. After a jump, it runs at half to twice the real pace until it agrees
+    with the clock.
 
     Leases, transactions, pins and the grace period of collection end at times stored in the journal. If the time jumped
     forward, they would all end immediately; if it stood still after a jump backward, none would end. After an outage of

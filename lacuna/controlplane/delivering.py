@@ -20,9 +20,7 @@ class Deliveries:
         return len(self._held)
 
     def hold(self, held: Iterable[Held], position: int) -> None:
-        """Hold deliveries that depend on the journal up to `position`, or on proofs; deliver those that need no
-        wait.
-        """
+        """Hold deliveries until the journal is durable up to `position` and has given their proofs."""
         self._held.extend(held)
         if self._appender.durable >= position:
             self.release()

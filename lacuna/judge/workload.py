@@ -1,5 +1,5 @@
-"""The workload: creates topics, runs actors for some time, injects faults with the user's commands, and finally reads
-everything.
+"""Runs the workload: creates topics, runs actors for a while, injects faults by running the user's commands, and
+finally reads everything.
 """
 
 import asyncio

@@ -52,8 +52,8 @@ def answer(source: Source, statement: str, *, as_of: Time | None = None) -> Iter
     ends.
 
     All topics are read up to one cut, which splits no transaction: the current one, or the one at `as_of`. With
-    metadata from the bucket, `as_of` shows what consumers could see at that time, which may split transactions. Raises
-    PipelineError, including for statements that DuckDB rejects, and the same errors as `lacuna.read`.
+    metadata from the bucket, `as_of` shows what consumers could see at that time, which may be part of a transaction.
+    Raises PipelineError, including for statements that DuckDB rejects, and the same errors as `lacuna.read`.
     """
     duckdb = _duckdb()
     with ExitStack() as stack:
@@ -106,8 +106,8 @@ def _tables(
     has_cut = as_of is None or source.metadata == CONTROL
     if not has_cut:
         _log.warning(
-            "as_of: reading what consumers could see at that time, which may split transactions: specify the "
-            "control plane to read up to a cut"
+            "as_of: this reads what consumers could see at that time, so it may include only part of a "
+            "transaction; to read up to a cut instead, specify the control plane"
         )
     query = Query.of(topics, as_of=as_of, cut=TRANSACTIONS if has_cut else None)
     spans = spans_of(source, metadata, query)

@@ -157,7 +157,7 @@ async def describe(
 
 
 def _may_describe(call: Call, token: DelegationToken) -> bool:
-    """Whether the client may see a token: without an authorizer, only if the token concerns it."""
+    """Whether the client may see a token. Without an authorizer, it may only see a token that concerns it."""
     has_acls = call.context.access.authorizer is not None
     return has_acls or is_concerned(token, call.peer.session.principal)
 

@@ -1,4 +1,4 @@
-"""Counts the memory of fetched records, whether it is held by the cache or only by answers.
+"""Counts the memory of fetched records, whether it is held by the cache or only by responses.
 
 A buffer that has left the cache stays in memory until clients have read the answers that hold slices of it. A weak
 reference reports when the buffer is freed.

@@ -507,7 +507,7 @@ class Flusher:
         return await self._commit(flight, written)
 
     async def _commit_cold(self, flight: Flight) -> Verdict | None:
-        """Put into the bucket a segment that was refused as a hot segment, and commit it in its turn."""
+        """Upload to the bucket a segment that was refused as a hot segment, and commit it when its turn comes."""
         flight.is_hot = False
         if self.budget is not None:
             self.budget.take()

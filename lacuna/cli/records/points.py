@@ -12,7 +12,9 @@ _AGO: Final = re.compile(r"[0-9.]+ ?[a-z]+", re.ASCII)
 
 
 def parse_from(text: str, now_ms: int, what: str = "--from") -> Point:
-    """Parses earliest, end, end-N, an offset or a time. `what` is the option's name for errors. Raises UserError."""
+    """Parses earliest, end, end-N, an offset or a time. `what` is the option's name, for
+    error messages. Raises UserError.
+    """
     return _parse(text, what, "earliest, end, end-100", now_ms)
 
 

@@ -57,7 +57,7 @@ _OF_MEMBERS: Final = (Kind.SUBSCRIPTION, Kind.TARGET, Kind.CURRENT)
 
 
 def write_step(state: State, step: ConsumerGroupStep, now_ms: int) -> None:
-    """Write the records that a consumer group's step changes. Must be called before the step is applied."""
+    """Write the records changed by a step of a consumer group. Must be called before the step is applied."""
     internal, group_id = state.internal, step.group_id
     before = state.groups.consumers.get(group_id)
     if before is None:

@@ -61,7 +61,7 @@ def add_partitions_to_txn(turn: Turn, command: AddPartitionsToTxn) -> Reply:
 def join_partitions(
     turn: Turn, producer_id: int, transaction: int, partitions: Iterable[TopicPartition]
 ) -> None:
-    """Journal that partitions join the producer's transaction, which begins if none is open."""
+    """Journal that partitions join the producer's open transaction or, if none is open, a new one."""
     joined = TransactionJoined(
         producer_id=producer_id, transaction=transaction, partitions=partitions
     )

@@ -212,7 +212,7 @@ def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
         (size,) = _INT32.unpack_from(data, position)
         position += _INT32.size
         if not 0 < size <= len(data) - position:
-            raise CorruptRecordsError(f"snappy: a block of {size} bytes does not fit the data")
+            raise CorruptRecordsError(f"snappy: {size} is not a possible size of the next block")
         parts.append(_decompress_snappy_block(data[position : position + size], left, max_bytes))
         left -= len(parts[-1])
         position += size

@@ -141,7 +141,7 @@ def _framed(data: memoryview, rules: ProduceRules) -> BatchHeader:
         raise InvalidRecordError(f"the batch is cut off after {len(data)} of {size} bytes")
     if size < len(data):
         raise InvalidRecordError(
-            f"there must be exactly one batch; {len(data) - size} bytes follow"
+            f"expected exactly one batch, but {len(data) - size} bytes follow it"
         )
     return header
 

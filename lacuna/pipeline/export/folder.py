@@ -42,7 +42,7 @@ class FolderDestination:
                 self.root.mkdir(parents=True, exist_ok=True)
             except (FileExistsError, NotADirectoryError):
                 raise DestinationError(
-                    f"{self.root} is not a folder, or is below a file: choose another destination with "
+                    f"{self.root} is not a folder, or one of its parents is a file: choose another destination with "
                     "--to"
                 ) from None
         if not os.access(self.root, os.W_OK | os.X_OK):

@@ -154,7 +154,7 @@ def test_a_file_that_was_changed_behind_our_back_is_noticed(tmp_path: Path) -> N
 def test_a_file_is_no_folder_to_export_to(below: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"kept")
-    with pytest.raises(DestinationError, match="is not a folder, or is below a file"):
+    with pytest.raises(DestinationError, match="is not a folder, or one of its parents is a file"):
         FolderDestination(path / below).check()
     assert path.read_bytes() == b"kept"
 

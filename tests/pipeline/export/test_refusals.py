@@ -70,7 +70,8 @@ def test_another_partitioning_or_place(lake: Lake, tmp_path: Path, moto: str) ->
     file = tmp_path / "file"
     file.write_bytes(b"")
     with pytest.raises(
-        DestinationError, match="file is not a folder, or is below a file: choose another"
+        DestinationError,
+        match="file is not a folder, or one of its parents is a file: choose another",
     ):
         lake.export(name, to=str(file))
     with pytest.raises(DestinationError, match="is not a destination: specify a folder"):

@@ -114,7 +114,7 @@ def test_overwrite_and_batch_ids_of_streams(spark: SparkSession) -> None:
         ),
         ({"headers": [{"key": None, "value": b""}]}, "a row cannot be written as a record"),
         ({"headers": [None]}, "a row cannot be written as a record"),
-        ({"timestamp": dt.datetime(1969, 12, 31, tzinfo=dt.UTC)}, "lies 86400000 ms before 1970"),
+        ({"timestamp": dt.datetime(1969, 12, 31, tzinfo=dt.UTC)}, "is 86400000 ms before 1970"),
         (
             {"timestamp": NOW + dt.timedelta(days=1)},
             "ms ahead of the time of writing, more than topic",

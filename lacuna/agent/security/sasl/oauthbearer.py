@@ -1,7 +1,7 @@
 """OAUTHBEARER (RFC 7628): a client authenticates with a token from an issuer, as in Kafka.
 
-If a token is rejected, the answer is JSON that reports this. The authentication fails once the client has confirmed
-this answer with a byte of value 1.
+If a token is rejected, the response is a JSON error. Authentication fails once the client has acknowledged the
+response with a single byte of value 1.
 """
 
 import json

@@ -25,7 +25,7 @@ def delete_offsets(turn: Turn, command: DeleteOffsets) -> Reply:
     """Delete offsets, except those of topics that a member subscribes to (GROUP_SUBSCRIBED_TO_TOPIC).
 
     Pending offsets are deleted as well, so that no transaction restores them. If the group's members are not consumers,
-    it is unknown which topics they read, and nothing is deleted (NON_EMPTY_GROUP).
+    there is no way to know which topics they read, so nothing is deleted (NON_EMPTY_GROUP).
     """
     if not command.group_id:
         return _refuse(ErrorCode.INVALID_GROUP_ID)

@@ -95,7 +95,7 @@ def check_timestamps(timestamps: pa.Array, target: Target, now_ms: int) -> None:
         return
     if smallest < 0:
         raise PipelineError(
-            f"a row's timestamp lies {-smallest} ms before 1970, but Kafka does not support such "
+            f"a row's timestamp is {-smallest} ms before 1970, but Kafka does not support such "
             "timestamps: filter out such rows, or drop the column 'timestamp' to use the time of "
             "writing"
         )
