@@ -60,8 +60,7 @@ def _allow_files(count: int) -> None:
         return
     if hard != resource.RLIM_INFINITY and hard < count:
         raise BenchError(
-            f"a process may open {hard} files here, but this needs {count}: raise the limit "
-            "(ulimit -n)"
+            f"the limit on open files is {hard}, but this benchmark needs {count}: raise the limit (ulimit -n)"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 

@@ -33,7 +33,7 @@ class Pace(Protocol):
 
 
 class LoopLoad:
-    """Measures how busy the event loop's thread has been recently, as a share of a core. Use it only in that thread."""
+    """Measures how busy the event loop's thread has been recently, as a share of a core. Use it from that thread."""
 
     def __init__(
         self,

@@ -86,7 +86,7 @@ ENTRIES: Final = {
     ),
     "acls": Entry("Lists, adds and removes ACLs, which define what each principal may do."),
     "users": Entry("Lists, adds and removes users and their passwords."),
-    "quotas": Entry("Lists, sets and removes quotas of users, clients and hosts."),
+    "quotas": Entry("Lists, sets and removes quotas for users, clients and hosts."),
     "explain": Entry(
         "Shows which records of a partition a read_committed consumer receives, and why.",
         shows=True,

@@ -54,10 +54,9 @@ _COMMAND_CONFIG = option(
 
 
 def agents_from(settings: str) -> Callable[..., Agents | None]:
-    """Return the callback of an option for agents' addresses. Connections to them use the file in the option
-    `settings`.
+    """Return the callback for an option that takes agents' addresses. It resolves SRV names.
 
-    The callback resolves SRV names.
+    Connections to those agents use the file that the option `settings` specifies.
     """
     key = settings.removeprefix("--").replace("-", "_")
 

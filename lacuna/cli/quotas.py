@@ -1,4 +1,4 @@
-"""`lacuna quotas`: list, set and remove the quotas of users, clients and hosts (KIP-13, KIP-546)."""
+"""`lacuna quotas`: list, set and remove the quotas for users, clients and hosts (KIP-13, KIP-546)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
@@ -27,7 +27,7 @@ _SIZES: Final = frozenset({"produce", "consume"})
 _DEFAULT: Final = "*"
 _KINDS: Final = {"user": "user", "client": "client-id", "host": "ip"}
 
-app = Group(help="Lists, sets and removes quotas of users, clients and hosts.")
+app = Group(help="Lists, sets and removes quotas for users, clients and hosts.")
 
 User = Annotated[
     str | None,

@@ -134,7 +134,8 @@ class SteadyTime:
         self._settles_ms = passed_ms + _SETTLES_MS
         self._is_apart = False
         _log.warning(
-            "the time jumped forward by %.0f s to match the clocks, which agree; for the next %d "
+            "the cluster's time was moved forward by %.0f s to match the clocks, which agree with each "
+            "other; for the next %d "
             "min, nothing is deleted based on age",
             behind_ms / 1000,
             _SETTLES_MS // 60_000,

@@ -318,8 +318,8 @@ _PRODUCE: Final[tuple[Metric[ProduceService], ...]] = (
     ),
     gauge(
         "lacuna_flush_budget_dollars",
-        "Dollars a month that the PUTs of this process's flushes may cost; 0 "
-        "if there is no budget, because the store charges nothing or --flush-ms is set.",
+        "The monthly budget for the PUTs of this process's flushes, in dollars. 0 means that there is "
+        "no budget, because the store charges nothing or --flush-ms is set.",
         _of_budget(lambda budget: budget.share),
     ),
     gauge(

@@ -84,7 +84,7 @@ class SharedReads:
 
     @property
     def outside_bytes(self) -> int:
-        """The bytes being read, received from other agents or sent to them, in addition to the kept chunks."""
+        """The bytes being read, received from other agents, or sent to them, not counting the kept chunks."""
         return self.chunks.bytes_reading + self._zone.bytes_under_way + self._answer_bytes
 
     @property

@@ -72,7 +72,7 @@ class SecuritySettings(AuthorizerSettings):
     cipher_suites: str = setting(
         "ssl.cipher.suites",
         "",
-        "Cipher suites for TLS 1.2 under their OpenSSL names, separated by colons. Empty: OpenSSL's choice.",
+        "Cipher suites for TLS 1.2 under their OpenSSL names, separated by colons. If empty, OpenSSL chooses.",
     )
     mapping_rules: str = setting(
         "ssl.principal.mapping.rules",
@@ -107,7 +107,7 @@ class SecuritySettings(AuthorizerSettings):
     token_key: str = setting(
         "delegation.token.secret.key",
         "",
-        "The key for delegation tokens: 16 bytes or more, the same for all agents. Empty: no tokens. "
+        "The key for delegation tokens: 16 bytes or more, the same for all agents. If empty, there are no tokens.  "
         + _REFERENCE,
     )
     token_most_ms: int = setting(
@@ -136,13 +136,13 @@ class SecuritySettings(AuthorizerSettings):
     oauth_issuer: str = setting(
         "sasl.oauthbearer.expected.issuer",
         "",
-        "The issuer (iss) that tokens must have. Empty: any issuer that uses these keys.",
+        "The issuer (iss) that tokens must have. If empty, any issuer that uses these keys is accepted.",
     )
     oauth_audience: str = setting(
         "sasl.oauthbearer.expected.audience",
         "",
-        "The audiences (aud), separated by commas. A token must have one of them. Empty: tokens "
-        "must not have an audience.",
+        "The audiences (aud), separated by commas. A token must have one of them. If empty, "
+        "tokens must not have an audience.",
     )
     oauth_skew_seconds: int = setting(
         "sasl.oauthbearer.clock.skew.seconds",

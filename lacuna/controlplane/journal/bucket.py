@@ -298,7 +298,8 @@ class BucketJournal:
                 return opening
             following = await self._following(last)
         raise JournalInUse(
-            f"{self.name}: the previous control plane keeps appending before this one can: stop it"
+            f"{self.name}: the previous control plane is still running and appends before this one "
+            "can: stop the previous one"
         )
 
     async def _is_there(self, mark: Mark) -> bool:

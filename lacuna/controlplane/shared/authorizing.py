@@ -22,7 +22,7 @@ class AuthorizerSettings:
         "authorizer.class.name",
         "",
         f"{STANDARD_AUTHORIZER}: ACLs decide what each principal may do. "
-        "Empty: every client that can connect may do anything.",
+        "If empty, any client that can connect may do anything.",
         option="--authorizer",
         flag=STANDARD_AUTHORIZER,
         help="Let ACLs decide what each principal may do. Default: every client that can connect may do anything.",

@@ -193,7 +193,7 @@ DEAD_LETTER_RULES: Final[Mapping[str, TopicConfig]] = MappingProxyType(
             name=DEAD_LETTER_PREFIX,
             type=ConfigType.STRING,
             default="dlq.",
-            documentation="The prefix that names of dead-letter queues must have. Empty: they may have any name.",
+            documentation="The prefix that names of dead-letter queues must have. If empty, they may have any name.",
             check=str,
         ),
     }

@@ -205,8 +205,8 @@ _CONFIGS: Final = (
         name=DEAD_LETTER_TOPIC,
         default="",
         documentation="The dead-letter queue of a share group: the topic for records that members have rejected or "
-        "that have been delivered too often. The topic's errors.deadletterqueue.group.enable must be true. Empty: "
-        "the group has no dead-letter queue.",
+        "that have been delivered too often. The topic's errors.deadletterqueue.group.enable must be true. If "
+        "empty, the group has no dead-letter queue.",
         type=ConfigType.STRING,
         check_type=_dead_letter_topic,
     ),

@@ -1,4 +1,4 @@
-"""Adjusts the times in the state after a pause of the control plane, or when its clock jumps or is set back."""
+"""Adjusts the times in the state after the control plane was paused, or its clock jumped or was set back."""
 
 from lacuna.controlplane.state.deadlines import Deadlines
 from lacuna.controlplane.state.merging import Horizons
@@ -26,7 +26,7 @@ def pause(state: State, by_ms: int) -> None:
 
 
 def hold_back(state: State, now_ms: int) -> None:
-    """Move durable times after `now_ms` to `now_ms`, because the clock was set back."""
+    """Set durable times later than `now_ms` to `now_ms`, because the clock was set back."""
     for lease_id, ended_ms in state.ended_leases.items():
         state.ended_leases[lease_id] = min(ended_ms, now_ms)
     state.segments.hold_back(now_ms)

@@ -1,4 +1,4 @@
-"""Resumes after the loss of the journal's end, once an operator has accepted the loss (docs/adr/0020)."""
+"""Resumes after the end of the journal was lost, once an operator has accepted the loss (docs/adr/0020)."""
 
 from collections.abc import Sequence
 from typing import Final

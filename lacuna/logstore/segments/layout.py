@@ -51,8 +51,8 @@ class CorruptSegmentError(Exception):
 
     def __str__(self) -> str:
         return (
-            f"object {self.key!r}, {self.size} bytes at position {self.position}: {self.reason}; "
-            "none of it was used: restore the object, or run `lacuna verify` to see what is lost"
+            f"object {self.key!r}, {self.size} bytes at position {self.position}: {self.reason}. "
+            "None of these bytes were used: restore the object, or run `lacuna verify` to see what is lost"
         )
 
 

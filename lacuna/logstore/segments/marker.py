@@ -152,7 +152,7 @@ def decode_marker(text: bytes) -> ClusterMarker:
 def _not_ours(reason: str) -> ForeignStoreError:
     return ForeignStoreError(
         f"{CLUSTER_MARKER_KEY} in the bucket prefix cannot be read as Lacuna's marker ({reason}), "
-        "so nothing was changed. If this prefix is Lacuna's, start again, since the store may "
-        "have returned a wrong answer just once; if that does not help, restore the object from a "
-        "backup. Otherwise, specify a different prefix"
+        "so nothing was changed. If this prefix belongs to Lacuna, start again, in case the store "
+        "returned a bad response only once. If that does not help, restore the object from a "
+        "backup. If the prefix does not belong to Lacuna, specify a different one"
     )

@@ -246,7 +246,9 @@ async def test_a_leader_that_never_stops_appending_is_not_chased_forever(
                 bucket.create(key, data)
 
         bucket.before = append_first
-        with pytest.raises(JournalInUse, match="keeps appending before this one can: stop it"):
+        with pytest.raises(
+            JournalInUse, match="appends before this one can: stop the previous one"
+        ):
             await journal_of(bucket).open(None)
         assert len(appended) == 3
         with pytest.raises(JournalFenced):

@@ -23,7 +23,7 @@ from lacuna.controlplane.verbs.turn import Turn
 
 
 def rebalance_or_complete(turn: Turn, group: LiveGroup) -> None:
-    """Begin a rebalance, or complete the running one if all members have joined."""
+    """Begin a rebalance, or complete the current one if all members have joined."""
     if group.state in REBALANCEABLE:
         prepare_rebalance(turn, group)
     else:

@@ -66,7 +66,7 @@ def _batch_id(options: Options, is_streaming: bool) -> int | None:
         )
     if "transactionalId" not in options:
         raise OptionError(
-            "option batchId: different writers may use the same batch ids, so specify a transactionalId as well: "
-            "a unique one for each place in the program that writes"
+            "option batchId: different writers may use the same batch ids, so also specify a "
+            "transactionalId that is unique to each write in the program"
         )
     return batch_id
