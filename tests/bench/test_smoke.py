@@ -71,9 +71,9 @@ def test_every_section_gives_its_rows(tmp_path: Path) -> None:
     assert {"produce, none", "transactions of 10, 8 producers", "end to end at 100/s"} <= limits
     assert all(row["median"] and row["runs"] for row in rows(document))
     medians = {row["work"]: row["median"] for row in rows(document) if row["target"] == "lacuna"}
-    for figure in ("wire bytes/record", "store bytes/record"):
-        clean, dirty = (medians[f"{share} % aborted, none"][figure] for share in (0, 50))
-        assert dirty < 1.1 * clean
+    # Not the store's bytes: a merge that runs during a read adds what it reads.
+    clean, dirty = (medians[f"{share} % aborted, none"]["wire bytes/record"] for share in (0, 50))
+    assert dirty < 1.1 * clean
     assert medians["end of a 1,000-record aborted tail"]["answers"] == 1
     assert "== where it ends" in printed
     assert "the client's busiest thread" in printed

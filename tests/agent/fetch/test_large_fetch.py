@@ -12,7 +12,7 @@ from lacuna.agent.fetch.planner import Planner
 from lacuna.agent.fetch.sessions import Interest, Watch
 from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.controlplane.client.subscriptions import Subscriptions
-from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.watching import Watchers
 from tests.agent.fetch.log import fetch_request, make_batch, open_log, produce_request, records_of
 from tests.doubles.clock import until
 
@@ -67,7 +67,7 @@ async def test_a_huge_fetch_is_served_in_small_steps(monkeypatch: pytest.MonkeyP
             monkeypatch,
             (Watch, "want"),
             (Subscriptions, "partition"),
-            (Runtime, "_shown"),
+            (Watchers, "_shown"),
             (Planner, "plan_one"),
             (gather, "_find"),
             (service, "_records"),
