@@ -213,7 +213,7 @@ def test_a_marker_of_somebody_else_is_refused(text: bytes) -> None:
     store = MemoryStore()
     store.put("cluster.json", [text])
     with pytest.raises(
-        ForeignStoreError, match=r"cannot be read as Lacuna's .* specify a different prefix"
+        ForeignStoreError, match=r"cannot be read as Lacuna's .* specify a different one"
     ):
         read_marker(store)
 
