@@ -70,7 +70,7 @@ def schema_of(columns: str) -> StructType:
             GOOD,
             "headers are written if there is a col",
         ),
-        ({"topic": "t", "batchId": "3"}, GOOD, "specify a transactionalId as well"),
+        ({"topic": "t", "batchId": "3"}, GOOD, "also specify a transactionalId that is unique"),
         ({"topic": "t", "transactionalId": "x", "batchId": "-1"}, GOOD, "the minimum is 0"),
         ({"topic": "t", "transactionalId": "x" * 300}, GOOD, "the maximum is 200 characters"),
     ],
