@@ -20,7 +20,7 @@ READS = 3
 
 
 def warm(bench: Bench) -> None:
-    """Warms up all targets with transactions and, if they warm up slowly, with other records. Reads all of these."""
+    """Warms up all targets with transactions and, if they warm up slowly, plain records. Reads all of them."""
     for target in bench.targets:
         topic = bench.topics(target).create("warming")
         if target.warms_slowly:

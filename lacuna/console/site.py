@@ -185,7 +185,7 @@ async def read_form(request: Request) -> None:
     except TimeoutError as error:
         raise BadRequest("the form arrived too slowly: send it again") from error
     except ValueError as error:
-        raise BadRequest("the form is not valid: reload the page, and send it again") from error
+        raise BadRequest("the form is not valid: reload the page and submit it again") from error
     request.state.form = dict(fields)
 
 

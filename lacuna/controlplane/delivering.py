@@ -19,11 +19,10 @@ class Deliveries:
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, held: Iterable[Held], position: int) -> None:
-        """Hold deliveries until the journal is durable up to `position` and has given their proofs."""
+    def hold(self, held: Iterable[Held]) -> None:
+        """Hold deliveries until the journal is durable up to their positions and has given their proofs."""
         self._held.extend(held)
-        if self._appender.durable >= position:
-            self.release()
+        self.release()
 
     def release(self) -> None:
         """Deliver what has become durable, in order.

@@ -273,7 +273,7 @@ class Runtime:
         if rights is not None:
             snapshot = rights.shown(snapshot)
         held.cluster.append(snapshot)
-        self._deliveries.hold((held,), self._position)
+        self._deliveries.hold((held,))
         return session
 
     def _rights_of(self, job: Job) -> JobRights | None:
@@ -309,7 +309,7 @@ class Runtime:
     def _send(self, session: RuntimeSession, delta: PartitionDelta) -> None:
         held = Held(self._position, session)
         held.partitions.append(delta)
-        self._deliveries.hold((held,), self._position)
+        self._deliveries.hold((held,))
 
     # Commands
 
@@ -436,7 +436,7 @@ class Runtime:
         if rights is not None and (failure := rights.failure(command)):
             held = Held(self._position, session)
             held.replies.append(Reply(command_id=command.command_id, failure=failure))
-            self._deliveries.hold((held,), self._position)
+            self._deliveries.hold((held,))
             return
         decision = machine.handle(self._state, command, context)
         self._hear(command, decision.reply)
@@ -518,7 +518,7 @@ class Runtime:
             waiting_reply.replies.append(reply)
             waiting_reply.proof = proof
         if held:
-            self._deliveries.hold(held.values(), self._position)
+            self._deliveries.hold(held.values())
 
     def _add_hot(self, commit: CommitSegment) -> None:
         """Have the journal keep the bytes of a hot segment, unless its commit was rejected or created no extent."""

@@ -448,7 +448,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     gauge(
         "lacuna_groups_kept_bytes",
-        "Bytes that all groups together store in the control plane.",
+        "Total bytes that groups store in the control plane.",
         lambda seen: seen.state.groups.kept_bytes,
     ),
     gauge(

@@ -81,7 +81,7 @@ def isolation_levels(bootstrap: Agents, suffix: str) -> Scenario:
     story.append("transaction C commits")
     story.append("a read_committed consumer reads from the start")
     scenario = Scenario(
-        "an aborted, a plain and a committed producer, interleaved",
+        "interleaved producers: one aborts, one commits, and one uses no transactions",
         topic,
         story,
         uncommitted,
@@ -199,6 +199,6 @@ def read(bootstrap: Agents, topic: str, isolation_level: str) -> Reading:
 
 
 def expect(what: str, actual: object, promised: object) -> None:
-    """Raises DemoFailedError if `actual`, which the message calls `what`, differs from `promised`."""
+    """Raises DemoFailedError if `actual` differs from `promised`. The message calls the value `what`."""
     if actual != promised:
         raise DemoFailedError(f"{what}: expected {promised}, but the client got {actual}")

@@ -33,7 +33,6 @@ from lacuna.controlplane.clock import Witnesses
 from lacuna.controlplane.delivering import Deliveries
 from lacuna.controlplane.node import Node
 from lacuna.controlplane.runtime import Runtime
-from lacuna.controlplane.session import Held
 from lacuna.controlplane.shared.batches import FLAG_ADDS_PARTITION
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
@@ -108,11 +107,7 @@ def _all(*patches: AbstractContextManager[Any]) -> Iterator[None]:
 def _early_replies() -> AbstractContextManager[Any]:
     """Replies and deltas are sent before the journal has their records."""
 
-    def hold(self: Deliveries, held: Iterable[Held], _position: int) -> None:
-        self._held.extend(held)
-        self.release()
-
-    return _all(patch(Deliveries, "hold", hold), patch(Deliveries, "_is_due", lambda *_: True))
+    return patch(Deliveries, "_is_due", lambda *_: True)
 
 
 def _unordered_flushes() -> AbstractContextManager[Any]:

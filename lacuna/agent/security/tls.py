@@ -136,7 +136,7 @@ def _limit_versions(context: ssl.SSLContext, names: str) -> None:
 
 
 def _load(context: ssl.SSLContext, certificate: str, key: str, settings: SecuritySettings) -> str:
-    """Let a context present a certificate, and return the certificate (PEM) without its chain."""
+    """Configure a context to present a certificate, and return the certificate (PEM) without its chain."""
     if settings.keystore:
         return _load_keystore(context, settings)
     password = _secret(settings.key_password, "ssl.key.password")

@@ -59,7 +59,7 @@ def replayed(
             ) from error
         except (DecodeError, LookupError, ValueError, OverflowError) as error:
             problems.append(
-                f"a record up to position {batch.position} does not follow the previous one: "
+                f"the batch that ends at position {batch.position} has a record that does not follow the previous one: "
                 f"{error!r}"
             )
             return replayed(name, snapshot, batches[:number], problems)

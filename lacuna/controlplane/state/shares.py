@@ -36,7 +36,9 @@ class Shares:
     def ask(
         self, counted: Counted, lease_id: int, used: float, is_short: bool, now_ms: int
     ) -> float:
-        """Return an agent's share (0 to 1), given the part of the quota used per second and whether clients wait."""
+        """Return an agent's share (0 to 1), given the fraction of the quota used per second and whether
+        clients wait.
+        """
         shares = self._kept.pop(counted, {})
         self._kept[counted] = shares  # the most recently used one is at the end
         if len(self._kept) > _MOST_KEPT:

@@ -80,10 +80,10 @@ def _by_end(
 
 
 class Unsettled:
-    """Committed transactions before which a cut may have to end, by serial number, in the order of their ends.
+    """Committed transactions before which a cut may have to end, by serial number, in the order in which they ended.
 
-    Beyond a bound, the earlier ones are joined and count as one. A cut then ends before all or none of them. This is
-    correct, but the cut may be lower than necessary. Only replay changes this.
+    Once there are too many, the earliest are merged and count as one. A cut then ends before all or none of them. This
+    is correct, but the cut may be lower than necessary. Only replay modifies this.
     """
 
     __slots__ = ("count", "settle_at", "transactions")

@@ -83,7 +83,7 @@ class MergeOptions:
     coalesced batch gets that of its first record. `compression_level` is specific to the codec.
 
     Tombstones keep their batch's delete horizon (KIP-534). With `delete_horizon` (in ms: the time of the compaction
-    plus delete.retention.ms), every batch is searched for tombstones without a horizon, which get this one.
+    plus delete.retention.ms), every batch is searched for tombstones that have no horizon, and they get this one.
     """
 
     run_size: int = RUN_SIZE

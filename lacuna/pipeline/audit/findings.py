@@ -48,7 +48,7 @@ _ADVICE: Final = {
     Kind.FUTURE: "the journal is older than the bucket: restore a newer copy of the journal before "
     "anything is collected; or start with --accept-loss",
     Kind.GARBAGE: "nothing, because collection will delete it; but if the journal was restored from an older copy, "
-    "it may contain acknowledged records: do not let collection run",
+    "this object may contain acknowledged records: do not let collection run",
     Kind.FOREIGN: "nothing, or delete it: Lacuna did not write it and never touches it",
 }
 
